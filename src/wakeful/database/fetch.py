@@ -1,0 +1,50 @@
+"""The two runners: one Statement, on a sync or an async psycopg connection."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from wakeful.database.sqlstates import ServerError, sentence, translate
+from wakeful.statements.statement import Statement
+from wakeful.values.errors import DatabaseUnavailable, WakefulError
+
+T = TypeVar("T")
+
+
+def fetch(conn: psycopg.Connection[Any], statement: Statement[T]) -> T:
+    """Run the statement in whatever transaction `conn` is in, and decode its rows. Never commits."""
+    # A cursor class of our own choosing: the connection's may be a RawCursor, which has other placeholders.
+    with psycopg.Cursor(conn, row_factory=tuple_row) as cursor:
+        try:
+            cursor.execute(statement.sql, statement.params)
+            rows = cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            raise translated(error) from error
+    return statement.decode(rows)
+
+
+async def afetch(conn: psycopg.AsyncConnection[Any], statement: Statement[T]) -> T:
+    """Run the statement in whatever transaction `conn` is in, and decode its rows. Never commits."""
+    async with psycopg.AsyncCursor(conn, row_factory=tuple_row) as cursor:
+        try:
+            await cursor.execute(statement.sql, statement.params)
+            rows = await cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            raise translated(error) from error
+    return statement.decode(rows)
+
+
+def translated(error: psycopg.Error) -> WakefulError | psycopg.Error:
+    """Our error for psycopg's, or psycopg's own where that serves the caller better."""
+    diag, message = error.diag, str(error).split("\n", 1)[0]
+    told = ServerError(
+        error.sqlstate, diag.message_primary or message, diag.message_detail, diag.message_hint
+    )
+    if ours := translate(told):
+        return ours
+    if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
+        return DatabaseUnavailable(f"{sentence(message)} Try again when the server is back.")
+    return error

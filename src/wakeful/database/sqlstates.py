@@ -1,0 +1,114 @@
+"""What a server's error means to us: SQLSTATE, message, DETAIL and HINT become one error of our tree.
+
+Our SQL functions raise reserved states (`WF001` and on), with the facts as JSON in DETAIL and the advice in
+HINT. Every driver tells these four things, so one table serves them all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from uuid import UUID
+
+from wakeful.values.errors import (
+    BY_SQLSTATE,
+    DatabaseUnavailable,
+    Refused,
+    SchemaMismatch,
+    WakefulError,
+)
+
+# DETAIL's names on the left, ours on the right; what is not listed has the same name on both sides.
+_ATTRIBUTE: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "WF001": {"id": "job_id"},
+        "WF002": {"id": "existing_id"},
+        "WF004": {"id": "job_id"},
+        "WF005": {"id": "job_id"},
+    }
+)
+
+_WORKER_VERBS = (
+    *("claim", "complete", "fail", "snooze", "extend", "release"),
+    *("promote", "rescue", "settle", "turn", "beat", "register"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerError:
+    """An error as the server told it, whichever driver heard it."""
+
+    sqlstate: str | None
+    message: str
+    detail: str | None = None
+    hint: str | None = None
+
+
+def translate(told: ServerError) -> WakefulError | None:
+    """Our error for what the server said, or None where the driver's own error serves the caller better.
+
+    Deadlocks, serialization failures and timeouts stay the driver's: a caller's retry loop looks for them.
+    """
+    state = told.sqlstate or ""
+    if state in BY_SQLSTATE:
+        return _reserved(state, told)
+    if state[:2] == "08" or state[:4] == "57P0" or state in ("25006", "53300"):
+        return _unavailable(state, told)
+    if state == "42501":
+        return Refused(_denied(told.message))
+    if (state == "3F000" and "wakeful" in told.message) or "wakeful.migration" in told.message:
+        return SchemaMismatch("missing")
+    if state in ("42883", "42P01") and "wakeful." in told.message:
+        return SchemaMismatch("too old", message=f"{sentence(told.message)} Run `wakeful migrate up`.")
+    return None
+
+
+def sentence(message: str, hint: str | None = None) -> str:
+    """The server's message, and its hint, as sentences: first letter large, full stop at the end."""
+    parts = [part.strip() for part in (message, hint or "") if part.strip()]
+    return " ".join(part[0].upper() + part[1:] + ("" if part[-1] in ".!?" else ".") for part in parts)
+
+
+def _reserved(state: str, told: ServerError) -> WakefulError:
+    error = BY_SQLSTATE[state](message=sentence(told.message, told.hint))
+    names = _ATTRIBUTE.get(state, {})
+    for name, value in _facts(told.detail).items():
+        attribute = names.get(name, name)
+        if hasattr(error, attribute):
+            setattr(error, attribute, _as_id(value) if attribute.endswith("_id") else value)
+    return error
+
+
+def _facts(detail: str | None) -> Mapping[str, object]:
+    try:
+        facts = json.loads(detail or "{}")
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _as_id(value: object) -> object:
+    try:
+        return UUID(str(value))
+    except ValueError:
+        return value
+
+
+def _unavailable(state: str, told: ServerError) -> DatabaseUnavailable:
+    if state == "25006":
+        return DatabaseUnavailable("The server takes no writes (a standby?). Connect to the primary.")
+    if state == "53300":
+        return DatabaseUnavailable("The server has no connection left. Raise its max_connections.")
+    return DatabaseUnavailable(f"{sentence(told.message)} Try again when the server is back.")
+
+
+def _denied(message: str) -> str:
+    words = message.replace('"', " ").split()
+    role = "wakeful_viewer"
+    if "function" in words:
+        verb = words[-1].removeprefix("wakeful.")
+        role = "wakeful_worker" if verb.startswith(_WORKER_VERBS) else "wakeful_operator"
+        role = "wakeful_producer" if verb.startswith("enqueue") else role
+    return f"{sentence(message)} Ask the database's owner to `grant {role} to` your role."

@@ -1,0 +1,1 @@
+"""Where wakeful meets the world: command line, frameworks, test suites."""

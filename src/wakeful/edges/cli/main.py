@@ -1,0 +1,115 @@
+"""`wakeful`: the group of commands, and what an error becomes: one sentence on stderr and an exit code.
+
+0 is fine, 1 is "what was asked is not so", 2 is wrong usage. `WAKEFUL_DEBUG=1` shows the traceback instead.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import NoReturn
+
+import click
+
+from wakeful.values.errors import ConfigError, InvalidOption, PayloadError, UnknownTask, WakefulError
+
+# A command is `wakeful.edges.cli.<module>:<name>`. Its text is here, so that `--help` imports no command.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "migrate": ("migrate", "Bring the database's schema up to date, or back."),
+}
+
+USAGE_ERRORS = (ConfigError, InvalidOption, PayloadError, UnknownTask)
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name, and imports one when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order of the table, which is the order in which people need them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's file."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"wakeful.edges.cli.{COMMANDS[cmd_name][0]}")
+        command = getattr(module, cmd_name.replace("-", "_"))
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with the nearest command named where there is none."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(unknown_command(args[0]))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of commands, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+def unknown_command(name: str) -> str:
+    """What to say of a command that is not there."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, n=1)
+    return f"No such command '{name}'. " + (f"Did you mean '{near[0]}'?" if near else "Try 'wakeful --help'.")
+
+
+def show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"wakeful {version('wakeful')}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--dsn", metavar="DSN", help="The database; else WAKEFUL_DSN, DATABASE_URL, the embedded one.")
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=show_version)
+@click.pass_context
+def cli(ctx: click.Context, dsn: str | None) -> None:
+    """A PostgreSQL job queue for Python whose workers sleep until there is work."""
+    ctx.obj = dsn
+
+
+def main() -> NoReturn:
+    """The console script: run a command and exit with its code."""
+    if os.environ.get("WAKEFUL_DEBUG") in ("1", "true", "on"):
+        sys.exit(cli.main(standalone_mode=False, prog_name="wakeful") or 0)
+    sys.exit(run())
+
+
+def run(args: list[str] | None = None) -> int:
+    """Run a command; errors become a sentence on stderr, and the exit code is returned."""
+    try:
+        return cli.main(args, standalone_mode=False, prog_name="wakeful") or 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return fail("Interrupted.", 1)
+    except WakefulError as error:
+        return fail(error.message, 2 if isinstance(error, USAGE_ERRORS) else 1)
+    except BrokenPipeError:
+        return broken_pipe()
+    # The last line of defence: whatever a command did not foresee is still told in a sentence.
+    except Exception as error:
+        return fail(f"{type(error).__name__}: {error} (WAKEFUL_DEBUG=1 shows where).", 1)
+
+
+def fail(sentence: str, code: int) -> int:
+    """Tell people on stderr; stdout stays for the answer."""
+    click.echo(f"wakeful: {sentence}", err=True)
+    return code
+
+
+def broken_pipe() -> int:
+    """The reader (`| head`) has gone: leave quietly, as other tools do."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1

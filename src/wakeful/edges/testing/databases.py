@@ -1,0 +1,146 @@
+"""Databases for tests: cloned from one migrated template, in milliseconds, and dropped afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from wakeful.database.address import with_database
+from wakeful.database.connect import aconnect, connect
+from wakeful.database.migrations import read_migrations, script, up
+
+_LOCK = int.from_bytes(b"wakeful?", "big") & 0x7FFF_FFFF_FFFF_FFFF
+_CLONE = re.compile(r"^wakeful_test_(?P<pid>\d+)_\d+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database of one test's own."""
+
+    dsn: str
+    name: str
+
+    def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """A new sync connection in autocommit mode; use it in a `with`."""
+        return connect(self.dsn, name="wakeful test")
+
+    async def aconnect(self) -> psycopg.AsyncConnection[tuple[Any, ...]]:
+        """A new async connection in autocommit mode; use it in an `async with await`."""
+        return await aconnect(self.dsn, name="wakeful test")
+
+
+class Databases:
+    """The tests' databases on one server. Several processes may do this on the same server at once."""
+
+    def __init__(self, dsn: str, *, local: bool) -> None:
+        self.dsn = dsn
+        self._local = local
+        self._numbers = count(1)
+        self._template: str | None = None
+        self._admin = connect(with_database(dsn, "postgres"), name="wakeful tests")
+        if local:
+            self._sweep()
+
+    def close(self) -> None:
+        """Close the connection that creates and drops; databases still there are swept by the next run."""
+        self._admin.close()
+
+    @contextmanager
+    def migrated(self) -> Iterator[Database]:
+        """A clone of the template, with the schema in it, dropped at the end."""
+        with self._created(self._ensure_template()) as database:
+            yield database
+
+    @contextmanager
+    def blank(self) -> Iterator[Database]:
+        """A database with nothing in it, dropped at the end."""
+        with self._created("template0") as database:
+            yield database
+
+    @contextmanager
+    def _created(self, template: str) -> Iterator[Database]:
+        name = f"wakeful_test_{os.getpid()}_{next(self._numbers)}"
+        self._admin.execute(_create(name, template))
+        try:
+            yield Database(with_database(self.dsn, name), name)
+        finally:
+            self._drop(name)
+
+    def _ensure_template(self) -> str:
+        if self._template is None:
+            name = f"wakeful_template_{_fingerprint()}"
+            # Test processes that start together build it once: the others wait here.
+            self._admin.execute("select pg_advisory_lock(%s)", [_LOCK])
+            try:
+                if not self._exists(name):
+                    self._build(name)
+            finally:
+                self._admin.execute("select pg_advisory_unlock(%s)", [_LOCK])
+            self._template = name
+        return self._template
+
+    def _build(self, name: str) -> None:
+        if self._local:
+            for (old,) in self._admin.execute(
+                "select datname from pg_database where datname like 'wakeful_template_%%'"
+            ).fetchall():
+                self._drop(old)
+        building = f"{name}_building"
+        self._drop(building)
+        self._admin.execute(_create(building, "template0"))
+        with connect(with_database(self.dsn, building), name="wakeful tests") as conn:
+            if not up(conn):  # TEMPORARY until 0001 is there
+                for text in _schema_texts():
+                    conn.execute(text, prepare=False)
+        # Only a finished template has the name that others look for.
+        rename = sql.SQL("alter database {} rename to {}")
+        self._admin.execute(rename.format(sql.Identifier(building), sql.Identifier(name)))
+
+    def _exists(self, name: str) -> bool:
+        found = self._admin.execute("select 1 from pg_database where datname = %s", [name])
+        return found.fetchone() is not None
+
+    def _drop(self, name: str) -> None:
+        self._admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+
+    def _sweep(self) -> None:
+        """Drop what killed test processes left behind."""
+        names = self._admin.execute("select datname from pg_database").fetchall()
+        for (name,) in names:
+            if (clone := _CLONE.match(name)) and not _alive(int(clone["pid"])):
+                self._drop(name)
+
+
+def _create(name: str, template: str) -> sql.Composed:
+    statement = sql.SQL("create database {} template {} strategy wal_log")
+    return statement.format(sql.Identifier(name), sql.Identifier(template))
+
+
+def _fingerprint() -> str:
+    text = script(read_migrations(), "up") or "".join(_schema_texts())
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _schema_texts() -> list[str]:  # TEMPORARY until 0001 is there
+    from wakeful.database.migrations.files import SQL
+
+    return [path.read_text() for path in [SQL / "ledger.sql", *sorted((SQL / "schema").glob("*.sql"))]]
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

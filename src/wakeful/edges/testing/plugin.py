@@ -1,0 +1,81 @@
+"""A pytest plugin: `pytest_plugins = ["wakeful.edges.testing.plugin"]`, then ask for the fixture `database`.
+
+The server is an embedded one, kept in pytest's cache folder and shared by all processes of a run.
+`--postgres-bin` takes the programs of another PostgreSQL version; `WAKEFUL_TEST_DSN` names a running server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from wakeful.edges.testing.databases import Database, Databases
+
+# Nothing in a test database outlives the machine, so durability is only a cost there.
+SETTINGS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "max_connections": "200",
+    "max_wal_size": "4GB",
+    "checkpoint_timeout": "1h",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--postgres-bin`."""
+    parser.getgroup("wakeful").addoption(
+        "--postgres-bin",
+        metavar="DIR",
+        default=os.environ.get("WAKEFUL_TEST_POSTGRES_BIN"),
+        help="run the database tests with the PostgreSQL programs in this folder",
+    )
+
+
+@pytest.fixture(scope="session")
+def databases(request: pytest.FixtureRequest) -> Iterator[Databases]:
+    """The server that the tests' databases live on, and the means to make more of them."""
+    from wakeful.edges.testing.databases import Databases
+
+    given = os.environ.get("WAKEFUL_TEST_DSN")
+    found = Databases(given or _embedded(request.config), local=not given)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def database(databases: Databases) -> Iterator[Database]:
+    """A migrated database of this test's own."""
+    with databases.migrated() as cloned:
+        yield cloned
+
+
+@pytest.fixture
+def blank_database(databases: Databases) -> Iterator[Database]:
+    """An empty database of this test's own, without our schema."""
+    with databases.blank() as created:
+        yield created
+
+
+def _embedded(config: pytest.Config) -> str:
+    from wakeful.database.embedded import ensure
+
+    folder: str | None = config.getoption("--postgres-bin")
+    with pytest.MonkeyPatch.context() as patch:
+        if folder:
+            patch.setenv("WAKEFUL_PG_BIN", folder)
+        return ensure(_directory(config, folder), settings=SETTINGS).dsn
+
+
+def _directory(config: pytest.Config, folder: str | None) -> Path:
+    key = hashlib.sha256((folder or "").encode()).hexdigest()[:8]
+    if config.cache is None:
+        raise pytest.UsageError("wakeful keeps its test server in pytest's cache: leave that on.")
+    return config.cache.mkdir(f"wakeful-{key}")

@@ -1,0 +1,17 @@
+"""The payload's door: arguments to JSON text and back, checked going in, typed coming out."""
+
+from __future__ import annotations
+
+from .codec import PayloadCodec, encode_many
+from .encode import DEFAULT_LIMIT_BYTES, encode, encode_result
+from .sanitise import sanitise, sanitise_json
+
+__all__ = [
+    "DEFAULT_LIMIT_BYTES",
+    "PayloadCodec",
+    "encode",
+    "encode_many",
+    "encode_result",
+    "sanitise",
+    "sanitise_json",
+]

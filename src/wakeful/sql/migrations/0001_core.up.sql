@@ -1,0 +1,2282 @@
+-- The core: everything that carries a job through its life. The text is that of sql/schema, file by file, as of this version.
+
+-- ==== 01_roles.sql
+-- Roles: who may call what. Four cluster-wide roles without login, to be granted to the users' own roles.
+-- Promise: an existing role is left as it is; a migrating user who may not create roles still gets a working
+--   schema that only its owner can use (the notice says so).
+-- Locks: none beyond the catalogue's.
+do $$
+declare
+    name text;
+begin
+    foreach name in array array['wakeful_producer', 'wakeful_worker', 'wakeful_viewer', 'wakeful_operator'] loop
+        begin
+            execute pg_catalog.format('create role %I nologin', name);
+        exception
+            when duplicate_object or unique_violation then null;
+            when insufficient_privilege then
+                raise notice 'wakeful: role % is missing and % may not create it; ask a superuser to run: create role %',
+                    name, current_user, name;
+        end;
+    end loop;
+end
+$$;
+
+revoke all on schema wakeful from public;
+
+-- ==== 05_clock.sql
+-- The queue's clock: every comparison with time in this schema goes through wakeful.now().
+-- Promise: the database's own wall clock, moving within a transaction. Tests replace this one function to
+--   travel in time, and open sessions follow at once.
+-- Locks: none.
+create function wakeful.now() returns timestamptz
+    language sql volatile parallel safe
+    return pg_catalog.clock_timestamp();
+
+comment on function wakeful.now() is 'The only clock that decides: the wall clock of the database.';
+
+-- ==== 06_identity.sql
+-- Ids: UUIDv7, so that new rows land at one end of every index and sort by their making.
+-- Promise: a version 7 UUID (RFC 9562): 48 bits of milliseconds, 12 bits of their fraction, 62 random bits.
+-- The clock here is the wall clock itself, not the queue's: an id says when it was made, and decides nothing.
+-- Locks: none.
+create function wakeful.new_id() returns uuid
+    language sql volatile parallel safe
+    return (
+        select encode(overlay(uuid_send(gen_random_uuid()) placing substring(int8send(
+                (floor(t.us / 1000)::bigint << 16) | (7 << 12) | ((t.us % 1000) * 4096 / 1000)::bigint) from 1 for 8)
+            from 1 for 8), 'hex')::uuid
+        from (select floor(extract(epoch from clock_timestamp()) * 1000000) as us) t);
+
+-- ==== 10_job.sql
+-- The live jobs: scheduled (0), ready (1) and running (2). Nothing finished stays here, so a claim's cost does
+-- not grow with history.
+-- Promise: the table refuses an impossible row by itself. State moves only through the functions of this schema;
+--   no role but the owner may write here.
+-- Order in line: (queue, task, rank, ready_at, id), all ascending; rank is the negated priority.
+-- Locks: none.
+
+-- What was asked for is checked once, as it comes in, by the type of its column: a check on the table would be paid again
+-- at every move of the row.
+create domain wakeful.queue_name as text constraint queue_name_has_1_to_100_bytes check (octet_length(value) between 1 and 100);
+create domain wakeful.task_name as text constraint task_name_has_1_to_200_bytes check (octet_length(value) between 1 and 200);
+create domain wakeful.label as text constraint label_has_1_to_200_bytes check (octet_length(value) between 1 and 200);
+create domain wakeful.dedup_name as text constraint dedup_key_has_1_to_2000_bytes check (octet_length(value) between 1 and 2000);
+create domain wakeful.json_object as jsonb constraint payload_and_metadata_are_json_objects check (jsonb_typeof(value) = 'object');
+
+create table wakeful.job (
+    id                  uuid        not null,
+    queue               wakeful.queue_name not null,
+    task                wakeful.task_name not null,
+    state               smallint    not null,
+    rank                smallint    not null,
+    attempt             integer     not null default 0,
+    max_attempts        integer     not null,
+    epoch               bigint      not null default 0,
+    crashes             smallint    not null default 0,
+    pokes               boolean     not null,
+    run_at              timestamptz not null,
+    ready_at            timestamptz,
+    started_at          timestamptz,
+    lease_expires_at    timestamptz,
+    expires_at          timestamptz,
+    cancel_requested_at timestamptz,
+    created_at          timestamptz not null,
+    updated_at          timestamptz not null,
+    worker_id           uuid,
+    correlation_id      uuid        not null,
+    parent_id           uuid,
+    origin_id           uuid,
+    dedup_key           wakeful.dedup_name,
+    tenant              wakeful.label,
+    created_by          wakeful.label,
+    cancel_reason       text,
+    payload             wakeful.json_object not null,
+    metadata            wakeful.json_object,
+    attempts            jsonb,
+    rerun               jsonb,
+
+    constraint job_pkey primary key (id),
+    constraint job_state_is_live check (state between 0 and 2),
+    constraint job_only_a_running_one_is_held check (
+        (state = 2) = (worker_id is not null) and (state = 2 or lease_expires_at is null)
+        and (state <> 2 or started_at is not null)),
+    constraint job_ready_means_due check ((state = 0) = (ready_at is null)),
+    constraint job_priority_is_from_minus_100_to_100 check (rank between -100 and 100),
+    constraint job_attempts_are_counted check (attempt >= 0 and epoch >= attempt and max_attempts between 1 and 10000)
+) with (
+    fillfactor = 85,
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_insert_scale_factor = 0.1,
+    autovacuum_analyze_scale_factor = 0.05,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+create index job_ready on wakeful.job (queue, task, rank, ready_at, id) where state = 1;
+create index job_scheduled on wakeful.job (queue, task, run_at, id) where state = 0;
+create index job_running on wakeful.job (worker_id, id) where state = 2;
+create index job_lease on wakeful.job (lease_expires_at, id) where state = 2 and lease_expires_at is not null;
+create index job_expiry on wakeful.job (expires_at, id) where expires_at is not null;
+create unique index job_dedup on wakeful.job (task, dedup_key) where dedup_key is not null;
+
+-- ==== 11_history.sql
+-- What is over: completed (3) and cancelled (5) jobs by UTC day, dead ones (4) until someone deals with them.
+-- Promise: a settlement never fails for want of a partition (the default one takes what has no day of its own);
+--   retention is a DROP of whole days.
+-- Locks: none.
+create table wakeful.finished_job (
+    id                  uuid        not null,
+    queue               text        not null,
+    task                text        not null,
+    state               smallint    not null,
+    rank                smallint    not null,
+    attempt             integer     not null,
+    max_attempts        integer     not null,
+    epoch               bigint      not null,
+    run_at              timestamptz not null,
+    ready_at            timestamptz,
+    started_at          timestamptz,
+    finished_at         timestamptz not null,
+    expires_at          timestamptz,
+    created_at          timestamptz not null,
+    worker_id           uuid,
+    correlation_id      uuid        not null,
+    parent_id           uuid,
+    origin_id           uuid,
+    dedup_key           text,
+    tenant              text,
+    created_by          text,
+    cancel_reason       text,
+    payload             jsonb       not null,
+    metadata            jsonb,
+    attempts            jsonb,
+    result              jsonb,
+
+    constraint finished_job_state_is_final check (state in (3, 5))
+) partition by range (finished_at);
+
+create index finished_job_id on wakeful.finished_job (id);
+create index finished_job_finished_at on wakeful.finished_job using brin (finished_at);
+
+create table wakeful.finished_job_default partition of wakeful.finished_job default;
+
+create table wakeful.dead_letter (
+    id              uuid        not null,
+    task            text        not null,
+    queue           text        not null,
+    tenant          text,
+    correlation_id  uuid        not null,
+    error_code      text        not null,
+    error_message   text        not null,
+    error_details   jsonb,
+    died_at         timestamptz not null,
+    acknowledged    boolean     not null default false,
+    acknowledged_by text,
+    acknowledged_at timestamptz,
+    requeued_as     uuid,
+    requeued_at     timestamptz,
+    original_job    jsonb       not null,
+
+    constraint dead_letter_pkey primary key (id),
+    constraint dead_letter_is_acknowledged_by_someone check (
+        acknowledged = (acknowledged_at is not null) and acknowledged = (acknowledged_by is not null)),
+    constraint dead_letter_requeue_is_linked check ((requeued_as is null) = (requeued_at is null))
+);
+
+create index dead_letter_open on wakeful.dead_letter (died_at, id) where not acknowledged;
+create index dead_letter_task on wakeful.dead_letter (task, died_at, id);
+
+-- Counts by day, task and final state, so that statistics are exact without counting history. A settlement
+-- appends one row to tally_delta (no row is ever contended for); tending folds them into tally.
+create table wakeful.tally (
+    day     date     not null,
+    task    text     not null,
+    state   smallint not null,
+    jobs    bigint   not null,
+    constraint tally_pkey primary key (day, task, state)
+);
+
+create table wakeful.tally_delta (
+    day     date     not null,
+    task    text     not null,
+    state   smallint not null,
+    jobs    bigint   not null
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+-- Every act of a person that changes what a job would have become.
+create table wakeful.audit (
+    id       bigint generated always as identity primary key,
+    at       timestamptz not null,
+    actor    text        not null,
+    act      text        not null,
+    job_id   uuid,
+    details  jsonb
+);
+
+create index audit_job on wakeful.audit (job_id) where job_id is not null;
+
+-- ==== 12_fleet.sql
+-- The workers, who of them sleeps, and the switches that steer them all.
+-- Promise: small tables, one row a worker, sleeper or steered name.
+-- Locks: none.
+create table wakeful.worker (
+    id               uuid        not null,
+    name             text        not null,
+    queues           text[],
+    tasks            text[]      not null,
+    slots            integer     not null,
+    started_at       timestamptz not null,
+    beat_at          timestamptz not null,
+    lease_expires_at timestamptz not null,
+    details          jsonb,
+    constraint worker_pkey primary key (id)
+) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
+
+-- Who wants to be poked. It holds nothing worth keeping over a crash: a worker that reconnects declares itself again.
+create unlogged table wakeful.sleeper (
+    worker_id uuid   not null,
+    queues    text[],
+    constraint sleeper_pkey primary key (worker_id)
+) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
+
+-- One row a queue or task that someone has steered by hand. No row: everything is on.
+create table wakeful.control (
+    kind       text        not null,
+    name       text        not null,
+    paused     boolean     not null default false,
+    enqueuing  boolean,
+    changed_at timestamptz not null,
+    changed_by text        not null,
+    reason     text,
+    constraint control_pkey primary key (kind, name),
+    constraint control_kind_is_known check (kind in ('queue', 'task')),
+    constraint control_only_a_task_is_switched check (kind = 'task' or enqueuing is null)
+);
+
+create table wakeful.setting (
+    name  text not null,
+    value text not null,
+    constraint setting_pkey primary key (name)
+);
+
+-- ==== 14_words.sql
+-- The words for states, and the one way this schema refuses.
+-- Promise: pure functions; refuse() always raises, with a SQLSTATE of ours, a message, what to do (hint), and
+--   data as JSON in the detail.
+-- Locks: none.
+create function wakeful.state_name(state smallint) returns text
+    language sql immutable parallel safe strict
+    return case state
+        when 0 then 'scheduled' when 1 then 'ready' when 2 then 'running'
+        when 3 then 'completed' when 4 then 'dead' when 5 then 'cancelled' end;
+
+-- SQLSTATEs: WF001 stale claim, WF002 duplicate, WF003 invalid option, WF004 not found, WF005 refused in this state,
+-- WF006 worker's lease lapsed, WF007 schema mismatch, WF008 queue full.
+create function wakeful.refuse(code text, message text, hint text, detail jsonb default null) returns void
+    language plpgsql
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    raise exception using errcode = code, message = message, hint = hint, detail = coalesce(detail::text, '');
+end
+$$;
+
+-- The wait before the next start after `attempt` starts, for callers that name none: 1 s, doubling, at most 300 s,
+-- spread by a tenth.
+create function wakeful.backoff(attempt integer) returns interval
+    language sql volatile parallel safe
+    return pg_catalog.make_interval(secs =>
+        least(300.0, power(2.0, least(greatest(attempt, 1), 20) - 1)) * (1 + 0.1 * (2 * pg_catalog.random() - 1)));
+
+-- Appends one attempt to a job's history. The newest hundred are kept: a job may be snoozed for years.
+create function wakeful.with_attempt(attempts jsonb, entry jsonb) returns jsonb
+    language sql immutable parallel safe
+    return case
+        when attempts is null then pg_catalog.jsonb_build_array(entry)
+        when pg_catalog.jsonb_array_length(attempts) < 100 then attempts || entry
+        else (attempts - 0) || entry end;
+
+-- The newest attempt in a history that ended in an error; null for none.
+create function wakeful.last_error(attempts jsonb) returns jsonb
+    language sql immutable parallel safe
+    return (select a.entry from pg_catalog.jsonb_array_elements(attempts) with ordinality a(entry, place)
+        where a.entry ? 'code' order by a.place desc limit 1);
+
+-- ==== 15_dedup_key.sql
+-- The dedup key of a job's content: task::tenant-or-global::sorted-json.
+-- Promise: the same bytes as Python's wakeful.values.dedup, for every payload that jsonb holds; pure functions.
+-- Parameters: value, any JSON value (null gives null); task, its name; tenant, null for none; payload, null for {}.
+-- Locks: none; no table is read.
+--
+-- The canonical text: no white space; keys sorted by code point at every level; the escapes of JSON.stringify; numbers
+-- as plain decimals without exponent, trailing zeros or negative zero. Equal jsonb values have equal texts.
+create function wakeful.canonical_json(value jsonb) returns text
+    language plpgsql immutable parallel safe strict
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    case jsonb_typeof(value)
+        when 'object' then
+            -- Scalars are written in place: a call for each would cost more than all the rest.
+            return '{' || coalesce((
+                select string_agg(
+                    to_jsonb(member.key)::text || ':' || case
+                        when jsonb_typeof(member.value) = 'number' then trim_scale(member.value::numeric)::text
+                        when jsonb_typeof(member.value) in ('object', 'array') then wakeful.canonical_json(member.value)
+                        else member.value::text end,
+                    ',' order by member.key collate "C")
+                from jsonb_each(value) as member (key, value)), '') || '}';
+        when 'array' then
+            return '[' || coalesce((
+                select string_agg(
+                    case
+                        when jsonb_typeof(item.value) = 'number' then trim_scale(item.value::numeric)::text
+                        when jsonb_typeof(item.value) in ('object', 'array') then wakeful.canonical_json(item.value)
+                        else item.value::text end,
+                    ',' order by item.position)
+                from jsonb_array_elements(value) with ordinality as item (value, position)), '') || ']';
+        when 'number' then
+            return trim_scale(value::numeric)::text;
+        else
+            return value::text;
+    end case;
+end
+$$;
+
+create function wakeful.dedup_key(task text, tenant text, payload jsonb) returns text
+    language sql immutable parallel safe
+    set search_path = pg_catalog, pg_temp
+as $$
+    select task || '::' || coalesce(tenant, 'global') || '::' || wakeful.canonical_json(coalesce(payload, '{}'))
+$$;
+
+-- ==== 20_poke.sql
+-- The poke: a hint on channel `wakeful` that a job became runnable, or will, sooner than sleepers know.
+-- Format (JSON): {"q": queue, "in": milliseconds until due, "at": [rank, ready_at in microseconds since 1970, id]}
+--   "at" is the least position in line that the sender added, and is absent for a job that is due later.
+--   {"cancel": worker_id} asks one worker to look for cancelled jobs; {"canary": worker_id} goes to one listener;
+--   {"look": true} asks everyone to look again (something was resumed).
+-- Promise: sent when the transaction commits, and only if a worker that serves the queue sleeps. A transaction
+--   that sees an old snapshot (repeatable read, serializable) cannot know who sleeps, and always sends.
+-- Locks: none; NOTIFY takes PostgreSQL's own commit lock, which is why nobody is poked while all are busy.
+create function wakeful.somebody_sleeps(queue text) returns boolean
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    -- A serializable reader of `sleeper` would conflict with every worker that goes to sleep.
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return true;
+    end if;
+    return exists (
+        select from wakeful.sleeper s where s.queues is null or somebody_sleeps.queue = any (s.queues));
+end
+$$;
+
+create function wakeful.poke(queue text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not wakeful.somebody_sleeps(poke.queue) then
+        return;
+    end if;
+    if poke.ready_at is null then
+        perform pg_notify('wakeful', json_build_object(
+            'q', poke.queue,
+            'in', greatest(0, ceil(extract(epoch from poke.due_at - wakeful.now()) * 1000))::bigint)::text);
+    else
+        perform pg_notify('wakeful', json_build_object(
+            'q', poke.queue, 'in', 0,
+            'at', json_build_array(poke.rank, (extract(epoch from poke.ready_at) * 1000000)::bigint, poke.id))::text);
+    end if;
+end
+$$;
+
+create function wakeful.poke_at_commit() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform wakeful.poke(new.queue, new.run_at, new.rank, new.ready_at, new.id);
+    return null;
+end
+$$;
+
+-- Deferred, so that who sleeps is looked up as late as can be.
+create constraint trigger job_pokes_at_commit
+    after insert on wakeful.job
+    deferrable initially deferred
+    for each row when (new.pokes)
+    execute function wakeful.poke_at_commit();
+
+-- Whether this row must speak for itself, because no earlier one of its transaction has said as much for its queue:
+-- a ready job of the same or a better rank, or (for a job due later) one due no later, or any ready one, after which
+-- sleepers ask what is due next. Kept in a transaction-local setting, which a rolled-back savepoint takes back.
+create function wakeful.speaks_first(queue text, rank smallint, due_at timestamptz) returns boolean
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    spoken jsonb := nullif(current_setting('wakeful.spoken', true), '')::jsonb;
+    known jsonb := coalesce(spoken -> speaks_first.queue, '{}');
+    due double precision := extract(epoch from speaks_first.due_at);
+begin
+    if due is null and (known ->> 'rank')::int <= speaks_first.rank
+       or due is not null and (known ? 'rank' or (known ->> 'due')::double precision <= due) then
+        return false;
+    end if;
+    known := known || case when due is null
+        then jsonb_build_object('rank', speaks_first.rank) else jsonb_build_object('due', due) end;
+    perform set_config('wakeful.spoken',
+        (coalesce(spoken, '{}') || jsonb_build_object(speaks_first.queue, known))::text, true);
+    return true;
+end
+$$;
+
+-- ==== 25_partitions.sql
+-- The days of history: made ahead, dropped when old.
+-- Promise: neither ever makes a settlement wait for longer than the lock timeout below, and both may be called at any
+--   time by anyone who tends; a busy moment is left for the next call.
+-- Locks: named at each function.
+create function wakeful.day_of(at timestamptz) returns date
+    language sql immutable parallel safe strict
+    return (at at time zone 'UTC')::date;
+
+create function wakeful.partition_name(day date) returns text
+    language sql immutable parallel safe strict
+    return 'finished_job_' || pg_catalog.to_char(day::timestamp, 'YYYYMMDD');
+
+-- Makes the partitions of today and the `ahead` days after it; returns how many it made.
+-- Locks: CREATE and ATTACH take share update exclusive on finished_job and a short access exclusive on the (empty)
+--   default partition; CREATE … PARTITION OF would wait for every reader of history.
+create function wakeful.make_days(ahead integer default 7) returns integer
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp
+    set lock_timeout = '100ms'
+as $$
+declare
+    today date := wakeful.day_of(wakeful.now());
+    day date;
+    name text;
+    made integer := 0;
+begin
+    if not pg_try_advisory_xact_lock(hashtextextended('wakeful.days', 0)) then
+        return 0;
+    end if;
+    for day in select today + n from generate_series(0, make_days.ahead) n loop
+        name := wakeful.partition_name(day);
+        continue when to_regclass('wakeful.' || name) is not null;
+        begin
+            execute format('create table wakeful.%I (like wakeful.finished_job including all)', name);
+            execute format('alter table wakeful.finished_job attach partition wakeful.%I for values from (%L) to (%L)',
+                name, day::timestamp at time zone 'UTC', (day + 1)::timestamp at time zone 'UTC');
+            made := made + 1;
+        exception
+            -- Rows of that day already in the default partition (made late), or a reader in the way: the default
+            -- partition serves, and the next call tries again.
+            when lock_not_available or check_violation then null;
+        end;
+    end loop;
+    return made;
+end
+$$;
+
+-- Drops whole days that ended more than `keep` ago, and their counts; returns how many it dropped.
+-- Locks: access exclusive on finished_job, for as long as a DROP takes; gives up after 50 ms when someone reads.
+create function wakeful.drop_days(keep interval) returns integer
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp
+    set lock_timeout = '50ms'
+as $$
+declare
+    old record;
+    dropped integer := 0;
+begin
+    if drop_days.keep < interval '0' then
+        perform wakeful.refuse('WF003', 'keep must not be negative', 'Give an interval such as 7 days.');
+    end if;
+    if not pg_try_advisory_xact_lock(hashtextextended('wakeful.days', 0)) then
+        return 0;
+    end if;
+    for old in
+        select c.relname, to_date(right(c.relname, 8), 'YYYYMMDD') as day
+        from pg_inherits i join pg_class c on c.oid = i.inhrelid
+        where i.inhparent = 'wakeful.finished_job'::regclass and c.relname ~ '^finished_job_[0-9]{8}$'
+        order by c.relname
+    loop
+        exit when (old.day + 1)::timestamp at time zone 'UTC' > wakeful.now() - drop_days.keep;
+        begin
+            execute format('drop table wakeful.%I', old.relname);
+            delete from wakeful.tally t where t.day = old.day and t.state in (3, 5);
+            delete from wakeful.tally_delta t where t.day = old.day and t.state in (3, 5);
+            dropped := dropped + 1;
+        exception
+            when lock_not_available then exit;
+        end;
+    end loop;
+    return dropped;
+end
+$$;
+
+-- ==== 30_enqueue.sql
+-- Enqueue: how a job comes into being.
+-- Promise: after the caller's COMMIT the job exists exactly once. An id that is live, finished or dead already makes no
+--   second job. A row with a dedup_key joins its live twin by the mode asked for; the unique index decides, not a look
+--   beforehand, so a transaction that loses to one which then rolls back still ends with one job.
+-- Locks: inserts in (task, dedup_key) order; waits only for a foreign transaction that holds the same dedup_key or id.
+
+-- One job as it is asked for; null stands for the default.
+create type wakeful.asked_job as (
+    place integer, id uuid, task text, payload jsonb, queue text, priority integer, run_at timestamptz, delay interval,
+    max_attempts integer, dedup_key text, dedup text, tenant text, correlation_id uuid, parent_id uuid, created_by text,
+    metadata jsonb, expires_at timestamptz, default_off boolean
+);
+
+-- Enqueues a set of asked jobs. `fresh` says that the ids were made a moment ago and were never sent before, which
+-- spares the look into history. Returns a row for each: its place, the id that stands for it (null when enqueuing of
+-- its task is off), and what was done: inserted, resent, skipped, replaced, debounced, rerun or off.
+create function wakeful.enqueue_rows(jobs wakeful.asked_job[], fresh boolean, poke boolean)
+    returns table (place integer, id uuid, action text)
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    wanted wakeful.asked_job[] := wakeful.without_switched_off(jobs);
+    speakers integer[];
+    inserted integer;
+    over uuid[];
+begin
+    perform wakeful.check_asked(wanted);
+    if cardinality(wanted) < cardinality(jobs) then
+        return query select j.place, null::uuid, 'off' from unnest(jobs) j
+            where not exists (select from unnest(wanted) w where w.place = j.place);
+    end if;
+    if enqueue_rows.poke then
+        speakers := wakeful.speakers(wanted, at);
+    end if;
+
+    inserted := wakeful.insert_asked(wanted, speakers, at);
+    -- A later statement, hence a later snapshot: it sees a twin that finished while the insert waited for it.
+    over := wakeful.ids_already_over(wanted, fresh, at);
+    if over is not null then
+        delete from wakeful.job j where j.id = any (over) and j.created_at = at;
+    end if;
+    if inserted = cardinality(wanted) and over is null then
+        return query select j.place, j.id, 'inserted' from unnest(wanted) j;
+    else
+        return query select * from wakeful.join_twins(wanted, coalesce(over, '{}'), poke, at);
+    end if;
+end
+$$;
+
+-- Inserts the jobs that meet no conflict and returns how many those were. `speakers` are the places that carry the poke.
+create function wakeful.insert_asked(jobs wakeful.asked_job[], speakers integer[], at timestamptz) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    inserted integer;
+begin
+    insert into wakeful.job (
+        id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
+        correlation_id, parent_id, dedup_key, tenant, created_by, payload, metadata)
+    select j.id, coalesce(j.queue, 'default'), j.task, case when due.at > insert_asked.at then 0 else 1 end,
+        -coalesce(j.priority, 0), coalesce(j.max_attempts, 5), coalesce(j.place = any (speakers), false), due.at,
+        case when due.at > insert_asked.at then null else insert_asked.at end, j.expires_at, insert_asked.at, insert_asked.at,
+        coalesce(j.correlation_id, case when j.parent_id is not null then wakeful.correlation_of(j.parent_id) end, j.id), j.parent_id, j.dedup_key, j.tenant,
+        j.created_by, j.payload, j.metadata
+    from unnest(jobs) j
+    cross join lateral (select coalesce(j.run_at, insert_asked.at + j.delay, insert_asked.at) as at) due
+    order by case when j.dedup_key is not null then j.task end, j.dedup_key, j.place
+    on conflict do nothing;
+    get diagnostics inserted = row_count;
+    return inserted;
+end
+$$;
+
+-- Refuses what no row can hold, with a sentence that names the option.
+create function wakeful.check_asked(jobs wakeful.asked_job[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    bad record;
+begin
+    select j.* into bad from unnest(jobs) j
+    where j.id is null or j.task is null or j.payload is null
+       or j.delay < interval '0' or j.delay is not null and j.run_at is not null
+       or j.dedup not in ('skip', 'raise', 'replace', 'debounce', 'rerun')
+       or j.dedup is not null and j.dedup_key is null
+    limit 1;
+    if not found then
+        return;
+    elsif bad.task is null or bad.payload is null or bad.id is null then
+        perform wakeful.refuse('WF003', 'a job needs an id, a task and a payload', 'Give all three; an empty payload is {}.');
+    elsif bad.delay < interval '0' then
+        perform wakeful.refuse('WF003', format('delay %s is negative', bad.delay), 'Give a delay of zero or more.');
+    elsif bad.delay is not null and bad.run_at is not null then
+        perform wakeful.refuse('WF003', 'both delay and run_at are given', 'Give one of them.');
+    elsif bad.dedup_key is null then
+        perform wakeful.refuse('WF003', format('dedup %s is given without a dedup_key', bad.dedup), 'Give a dedup_key too.');
+    end if;
+    perform wakeful.refuse('WF003', format('dedup %s is not known', bad.dedup),
+        'Use skip, raise, replace, debounce or rerun.');
+end
+$$;
+
+-- What is left when the tasks are taken out that someone switched off, or that are off until switched on.
+create function wakeful.without_switched_off(jobs wakeful.asked_job[]) returns wakeful.asked_job[]
+    language plpgsql stable
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not exists (select from wakeful.control c where c.kind = 'task' and c.enqueuing is not null)
+       and not exists (select from unnest(jobs) j where j.default_off) then
+        return jobs;
+    end if;
+    return array(
+        select j from unnest(jobs) j
+        left join wakeful.control c on c.kind = 'task' and c.name = j.task
+        where coalesce(c.enqueuing, not j.default_off, true)
+        order by j.place);
+end
+$$;
+
+-- The places of the rows that carry the poke: for each queue the ready one of the best rank, else the one due first.
+create function wakeful.speakers(jobs wakeful.asked_job[], at timestamptz) returns integer[]
+    language sql volatile
+    set search_path = pg_catalog, pg_temp
+    return array(
+        select q.place from (
+            select distinct on (r.queue) r.queue, r.place, r.rank, r.due_at
+            from (
+                select coalesce(j.queue, 'default') as queue, j.place, (-coalesce(j.priority, 0))::smallint as rank,
+                    nullif(greatest(coalesce(j.run_at, speakers.at + j.delay, speakers.at), speakers.at), speakers.at) as due_at
+                from unnest(jobs) j
+            ) r
+            order by r.queue, r.due_at nulls first, r.rank, r.place
+        ) q
+        where wakeful.speaks_first(q.queue, q.rank, q.due_at));
+
+-- A child without a correlation id of its own takes its parent's, if the parent is still live.
+create function wakeful.correlation_of(parent_id uuid) returns uuid
+    language sql stable
+    set search_path = pg_catalog, pg_temp
+    return (select j.correlation_id from wakeful.job j where j.id = correlation_of.parent_id);
+
+-- When a UUIDv7 was made; -infinity for any other id.
+create function wakeful.id_time(id uuid) returns timestamptz
+    language sql immutable parallel safe strict
+    return case when substr(id::text, 15, 1) = '7'
+        then to_timestamp(('x0000' || translate(left(id::text, 13), '-', ''))::bit(64)::bigint / 1000.0)
+        else '-infinity'::timestamptz end;
+
+-- The ids of these jobs that are finished or dead already; null for none. A job is over only after its id was made, so
+-- a UUIDv7 needs the partitions since that day alone. Fresh ids are young (the first is the oldest); such as arrive late are
+-- looked for all the same.
+create function wakeful.ids_already_over(jobs wakeful.asked_job[], fresh boolean, at timestamptz) returns uuid[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+declare
+    made timestamptz;
+    ids uuid[];
+begin
+    if fresh and wakeful.id_time(jobs[1].id) between at - interval '250 ms' and at + interval '250 ms' then
+        return null;
+    end if;
+    select array_agg(j.id), min(wakeful.id_time(j.id)) into ids, made from unnest(jobs) j;
+    made := made - interval '1 day';
+    return (
+        select array_agg(o.id) from (
+            select f.id from wakeful.finished_job f where f.id = any (ids) and f.finished_at >= made
+            union all
+            select d.id from wakeful.dead_letter d where d.id = any (ids)
+        ) o);
+end
+$$;
+
+-- ==== 32_twins.sql
+-- What becomes of an asked job that could not be inserted: its id is known already, or a live job has its dedup_key.
+-- Promise: each such row ends joined to its twin by its mode, or inserted because the twin went away meanwhile; never
+--   two live rows for one (task, dedup_key).
+-- Locks: replace, debounce and rerun lock the twin's row and wait for it; skip and raise lock nothing.
+create function wakeful.join_twins(jobs wakeful.asked_job[], over uuid[], poke boolean, at timestamptz)
+    returns table (place integer, id uuid, action text)
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    asked wakeful.asked_job;
+    twin wakeful.job;
+    queues_to_poke text[] := '{}';
+begin
+    foreach asked in array array(select j from unnest(jobs) j order by j.task, j.dedup_key, j.place) loop
+        place := asked.place;
+        id := asked.id;
+        loop
+            if asked.id = any (over) then
+                action := 'resent';
+                exit;
+            end if;
+            select j.* into twin from wakeful.job j where j.id = asked.id;
+            if found then
+                action := case when twin.created_at = at then 'inserted' else 'resent' end;
+                queues_to_poke := queues_to_poke || case when action = 'inserted' then twin.queue end;
+                exit;
+            end if;
+            select joined.id, joined.action into id, action from wakeful.join_twin(asked, at) joined;
+            exit when action is not null;
+            -- The twin is gone: the row is free to be inserted, unless another one is quicker again.
+            perform wakeful.insert_asked(array[asked], case when join_twins.poke then array[asked.place] end, at);
+            id := asked.id;
+        end loop;
+        return next;
+    end loop;
+    -- The row that was to carry the poke may be the one that was not inserted.
+    if join_twins.poke then
+        perform wakeful.poke(j.queue, j.run_at, j.rank, j.ready_at, j.id)
+        from wakeful.job j
+        where j.id = any (array(select w.id from unnest(jobs) w)) and j.created_at = at and j.queue = any (queues_to_poke);
+    end if;
+end
+$$;
+
+-- Joins one asked job to the live twin of its dedup_key; action is null when there is none any more.
+create function wakeful.join_twin(asked wakeful.asked_job, at timestamptz, out id uuid, out action text)
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    mode constant text := coalesce(asked.dedup, 'skip');
+    due_at constant timestamptz := coalesce(asked.run_at, at + asked.delay, at);
+    twin wakeful.job;
+begin
+    if mode in ('skip', 'raise') then
+        select j.* into twin from wakeful.job j where j.task = asked.task and j.dedup_key = asked.dedup_key;
+    else
+        select j.* into twin from wakeful.job j where j.task = asked.task and j.dedup_key = asked.dedup_key for update;
+    end if;
+    if not found then
+        return;
+    end if;
+    id := twin.id;
+    if mode = 'raise' then
+        perform wakeful.refuse('WF002', format('a live job of task %s has dedup_key %s already', asked.task, asked.dedup_key),
+            'Wait for it to end, or enqueue with dedup => ''skip''.', jsonb_build_object('id', twin.id));
+    elsif mode = 'skip' or mode = 'replace' and twin.state = 2 then
+        action := 'skipped';
+    elsif twin.state = 2 then
+        id := wakeful.note_rerun(twin, asked, due_at);
+        action := 'rerun';
+    else
+        perform wakeful.move_twin(twin, asked, due_at, mode, at);
+        action := case mode when 'debounce' then 'debounced' else 'replaced' end;
+    end if;
+end
+$$;
+
+-- Keeps the newest ask on the running row; its settlement makes the next job of it. Returns that job's id, which stays
+-- the same however often it is asked for.
+create function wakeful.note_rerun(twin wakeful.job, asked wakeful.asked_job, due_at timestamptz) returns uuid
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    next_id constant uuid := coalesce((twin.rerun ->> 'id')::uuid, asked.id);
+begin
+    update wakeful.job j
+    set rerun = to_jsonb(asked) || jsonb_build_object('id', next_id, 'run_at', due_at, 'delay', null,
+        'correlation_id', coalesce(asked.correlation_id, twin.correlation_id))
+    where j.id = twin.id;
+    return next_id;
+end
+$$;
+
+-- Replaces payload and time of a job that has not started, or only pushes its time.
+create function wakeful.move_twin(twin wakeful.job, asked wakeful.asked_job, due_at timestamptz, mode text, at timestamptz)
+    returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    moved wakeful.job;
+begin
+    update wakeful.job j
+    set payload = case when mode = 'debounce' then j.payload else asked.payload end,
+        metadata = case when mode = 'debounce' then j.metadata else coalesce(asked.metadata, j.metadata) end,
+        rank = -coalesce(asked.priority, -j.rank),
+        expires_at = coalesce(asked.expires_at, j.expires_at),
+        run_at = due_at,
+        state = case when due_at > at then 0 else 1 end,
+        -- One that was ready keeps its place in line.
+        ready_at = case when due_at > at then null else coalesce(j.ready_at, at) end,
+        updated_at = at
+    where j.id = twin.id
+    returning * into moved;
+    perform wakeful.poke(moved.queue, moved.run_at, moved.rank, moved.ready_at, moved.id);
+end
+$$;
+
+-- ==== 34_enqueue_forms.sql
+-- The forms of enqueue: for a person or any language (enqueue, enqueue_many), and for clients that send arrays.
+-- Promise, locks: as in enqueue_rows. Public signatures; they do not change within a major version.
+
+-- One job. Returns its id; that of the live twin when dedup joined it to one (with a notice that says so); null when
+-- enqueuing of the task is switched off.
+create function wakeful.enqueue(
+    task text, payload jsonb default '{}', id uuid default null, queue text default null, priority integer default null,
+    run_at timestamptz default null, delay interval default null, max_attempts integer default null,
+    dedup_key text default null, dedup text default null, tenant text default null, correlation_id uuid default null,
+    parent_id uuid default null, created_by text default null, metadata jsonb default null,
+    expires_at timestamptz default null, poke boolean default true
+) returns uuid
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    made constant uuid := coalesce(id, wakeful.new_id());
+    done record;
+begin
+    select r.id, r.action into done from wakeful.enqueue_rows(array[row(1, made, task, coalesce(payload, '{}'), queue, priority,
+        run_at, delay, max_attempts, dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at,
+        null)::wakeful.asked_job], id is null, poke) r;
+    if done.action in ('skipped', 'off') then
+        raise notice 'wakeful: no job made for task % (%)', task,
+            case done.action when 'off' then 'enqueuing of it is off' else 'job ' || done.id || ' has its dedup_key' end;
+    end if;
+    return done.id;
+end
+$$;
+
+-- Many jobs, as a JSON array of objects whose keys are the options of enqueue. Returns their ids in order, and what was
+-- done with each.
+create function wakeful.enqueue_many(jobs jsonb, poke boolean default true)
+    returns table (place integer, id uuid, action text)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    if jsonb_typeof(jobs) is distinct from 'array' then
+        perform wakeful.refuse('WF003', 'jobs is not a JSON array', 'Give an array of objects with at least a task.');
+    end if;
+    return query
+    select e.place, e.id, e.action
+    from wakeful.enqueue_rows(array(
+        select row(o.place, coalesce((j.job ->> 'id')::uuid, wakeful.new_id()), r.task, coalesce(r.payload, '{}'), r.queue, r.priority,
+            r.run_at, r.delay, r.max_attempts, r.dedup_key, r.dedup, r.tenant, r.correlation_id, r.parent_id,
+            r.created_by, r.metadata, r.expires_at, r.default_off)::wakeful.asked_job
+        from jsonb_array_elements(jobs) with ordinality j(job, place)
+        cross join lateral (select j.place::integer as place) o
+        cross join lateral jsonb_populate_record(null::wakeful.asked_job, j.job) r
+        order by j.place), false, enqueue_many.poke) e
+    order by e.place;
+end
+$$;
+
+-- Many jobs, as arrays: one element stands for all rows, a null array for the default.
+create function wakeful.enqueue_batch_1(
+    ids uuid[], tasks text[], payloads text[],
+    queues text[] default null, priorities integer[] default null, run_ats timestamptz[] default null,
+    delays interval[] default null, max_attempts integer[] default null, dedup_keys text[] default null,
+    dedups text[] default null, tenants text[] default null, correlation_ids uuid[] default null,
+    parent_ids uuid[] default null, created_bys text[] default null, metadatas text[] default null,
+    expires_ats timestamptz[] default null, default_offs boolean[] default null,
+    fresh boolean default false, poke boolean default true
+) returns table (place integer, id uuid, action text)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+begin
+    return query
+    select e.place, e.id, e.action
+    from wakeful.enqueue_rows(array(
+        select row(u.place::integer, u.id,
+            case when cardinality(tasks) = 1 then tasks[1] else u.task end, u.payload::jsonb,
+            case when cardinality(queues) = 1 then queues[1] else u.queue end,
+            case when cardinality(priorities) = 1 then priorities[1] else u.priority end,
+            case when cardinality(run_ats) = 1 then run_ats[1] else u.run_at end,
+            case when cardinality(delays) = 1 then delays[1] else u.delay end,
+            case when cardinality(max_attempts) = 1 then max_attempts[1] else u.starts end,
+            case when cardinality(dedup_keys) = 1 then dedup_keys[1] else u.dedup_key end,
+            case when cardinality(dedups) = 1 then dedups[1] else u.dedup end,
+            case when cardinality(tenants) = 1 then tenants[1] else u.tenant end,
+            case when cardinality(correlation_ids) = 1 then correlation_ids[1] else u.correlation_id end,
+            case when cardinality(parent_ids) = 1 then parent_ids[1] else u.parent_id end,
+            case when cardinality(created_bys) = 1 then created_bys[1] else u.created_by end,
+            case when cardinality(metadatas) = 1 then metadatas[1] else u.metadata end::jsonb,
+            case when cardinality(expires_ats) = 1 then expires_ats[1] else u.expires_at end,
+            case when cardinality(default_offs) = 1 then default_offs[1] else u.default_off end)::wakeful.asked_job
+        from unnest(ids, tasks, payloads, queues, priorities, run_ats, delays, max_attempts, dedup_keys, dedups, tenants,
+            correlation_ids, parent_ids, created_bys, metadatas, expires_ats, default_offs) with ordinality
+            u(id, task, payload, queue, priority, run_at, delay, starts, dedup_key, dedup, tenant, correlation_id,
+              parent_id, created_by, metadata, expires_at, default_off, place)), fresh, poke) e
+    order by e.place;
+end
+$$;
+
+-- ==== 40_take.sql
+-- Take: ready jobs become running, in line, each with a higher epoch.
+-- Promise: a job is held by one worker at a time; the start is counted here. Each (queue, task) pair is a range of the
+--   index of its own, so jobs of other tasks cost nothing however many there are.
+-- Locks: the rows to be taken, skipping locked ones.
+
+-- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds until there is
+-- something to look for again, null when nothing is known of.
+create type wakeful.claimed_job as (
+    id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint, rank smallint,
+    ready_at timestamptz, run_at timestamptz, created_at timestamptz, started_at timestamptz, lease_expires_at timestamptz,
+    expires_at timestamptz, correlation_id uuid, parent_id uuid, origin_id uuid, tenant text, created_by text,
+    metadata jsonb, attempts jsonb, crashes smallint, due_in double precision
+);
+
+create type wakeful.position as (rank smallint, ready_at timestamptz, id uuid);
+
+-- Takes up to `want` jobs in line order over the given queues and tasks. `after` holds a position for each queue: the
+-- scan starts behind it, and so does not walk over index entries that vacuum could not remove yet.
+create function wakeful.take(
+    worker_id uuid, queues text[], tasks text[], want integer, lease interval, after wakeful.position[])
+    returns setof wakeful.claimed_job
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    -- A few more than wanted are looked at, so that rows which others have locked do not make the claim short.
+    look constant integer := take.want + 16;
+    ids uuid[];
+    taken integer;
+    missing integer := take.want;
+    seen integer;
+    last_rank smallint;
+    last_ready_at timestamptz;
+    last_id uuid;
+begin
+    loop
+        with candidate as materialized (
+            select c.tid, c.rank, c.ready_at, c.id
+            from unnest(queues, after) q(queue, rank, ready_at, id)
+            cross join unnest(tasks) t(task)
+            cross join lateral (
+                select j.ctid as tid, j.rank, j.ready_at, j.id
+                from wakeful.job j
+                where j.queue = q.queue and j.task = t.task and j.state = 1
+                  and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
+                order by j.rank, j.ready_at, j.id
+                limit look
+            ) c
+            order by c.rank, c.ready_at, c.id
+            limit look
+        ), locked as materialized (
+            select j.id
+            from candidate c join wakeful.job j on j.ctid = c.tid
+            where j.state + 0 = 1
+            limit missing
+            for update of j skip locked
+        )
+        select array(select l.id from locked l), (select count(*) from candidate), last.rank, last.ready_at, last.id
+        into ids, seen, last_rank, last_ready_at, last_id
+        from (select) one left join (select c.rank, c.ready_at, c.id from candidate c offset look - 1) last on true;
+
+        return query
+        update wakeful.job j
+        set state = 2, attempt = j.attempt + 1, epoch = j.epoch + 1, worker_id = take.worker_id, started_at = at,
+            lease_expires_at = at + take.lease, updated_at = at
+        where j.id = any (ids) and (j.expires_at is null or j.expires_at > at)
+        returning j.id, j.task::text, j.queue::text, j.payload::jsonb, j.attempt, j.max_attempts, j.epoch, j.rank, j.ready_at, j.run_at,
+            j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id, j.parent_id, j.origin_id,
+            j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.crashes, null::double precision;
+        get diagnostics taken = row_count;
+        if taken < cardinality(ids) then
+            perform wakeful.expire_rows(ids, at);
+        end if;
+        missing := missing - taken;
+        exit when missing = 0 or seen < look;
+        after := array(select greatest(p, row(last_rank, last_ready_at, last_id)::wakeful.position) from unnest(after) p);
+    end loop;
+end
+$$;
+
+-- Whether a job of these queues and tasks is in line behind `after`: one that someone else has locked, or that just came.
+create function wakeful.some_are_ready(queues text[], tasks text[], after wakeful.position[]) returns boolean
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+begin
+    return exists (
+        select from unnest(some_are_ready.queues, some_are_ready.after) q(queue, rank, ready_at, id)
+        cross join unnest(some_are_ready.tasks) t(task)
+        cross join lateral (
+            select from wakeful.job j
+            where j.queue = q.queue and j.task = t.task and j.state = 1
+              and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
+            order by j.rank, j.ready_at, j.id
+            limit 1) r);
+end
+$$;
+
+-- The pairs of queue and task that have live jobs waiting, found by skipping from one to the next in the index.
+create function wakeful.waiting_pairs(out queue text, out task text) returns setof record
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+begin
+    return query
+    with recursive ready as (
+        (select j.queue, j.task from wakeful.job j where j.state = 1 order by j.queue, j.task limit 1)
+        union all
+        select n.queue, n.task from ready r cross join lateral (
+            select j.queue, j.task from wakeful.job j
+            where j.state = 1 and (j.queue, j.task) > (r.queue, r.task) order by j.queue, j.task limit 1) n
+    ), scheduled as (
+        (select j.queue, j.task from wakeful.job j where j.state = 0 order by j.queue, j.task limit 1)
+        union all
+        select n.queue, n.task from scheduled s cross join lateral (
+            select j.queue, j.task from wakeful.job j
+            where j.state = 0 and (j.queue, j.task) > (s.queue, s.task) order by j.queue, j.task limit 1) n
+    )
+    select r.queue::text, r.task::text from ready r union select s.queue::text, s.task::text from scheduled s;
+end
+$$;
+
+-- ==== 42_tend.sql
+-- Tend: what time brings about. Due jobs become ready, late ones are cancelled, jobs of the dead are taken back.
+-- Promise: idempotent; whoever comes first does it, and rows that someone holds are left for the next call.
+-- Locks: rows it changes, skipping locked ones; a lapsed worker's own row, so that its claims and its rescue exclude
+--   each other.
+
+-- Makes up to `most` due jobs of these queues and tasks ready, behind what is in line already; returns how many.
+create function wakeful.promote(queues text[], tasks text[], most integer default 1000) returns integer
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    ids uuid[];
+begin
+    select array(
+        select d.id
+        from unnest(queues) q(queue)
+        cross join unnest(tasks) t(task)
+        cross join lateral (
+            select j.id from wakeful.job j
+            where j.queue = q.queue and j.task = t.task and j.state = 0 and j.run_at <= at
+            order by j.run_at, j.id
+            limit most
+            for update skip locked
+        ) d
+        limit most)
+    into ids;
+    if ids = '{}' then
+        return 0;
+    end if;
+    update wakeful.job j set state = 1, ready_at = at, updated_at = at where j.id = any (ids);
+    return cardinality(ids);
+end
+$$;
+
+-- Cancels those of the given rows that were not started by their expires_at.
+create function wakeful.expire_rows(ids uuid[], at timestamptz) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return wakeful.retire_cancelled(array(
+        select row(l.id, 'expired', null, 'expired', null, null, true)::wakeful.ended_attempt
+        from (
+            select j.id from wakeful.job j
+            where j.id = any (ids) and j.state + 0 < 2 and j.expires_at <= expire_rows.at
+            order by j.id for update skip locked
+        ) l), at);
+end
+$$;
+
+-- Cancels up to `most` waiting jobs whose expires_at has passed; returns how many.
+create function wakeful.expire(most integer default 1000) returns integer
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+begin
+    return wakeful.expire_rows(array(
+        select j.id from wakeful.job j
+        where j.expires_at is not null and j.expires_at <= at and j.state + 0 < 2
+        order by j.expires_at limit most), at);
+end
+$$;
+
+-- Takes back up to `most` jobs whose lease, or whose worker's lease, has lapsed: each becomes ready again, or dead if
+-- that was its last start, or cancelled if that was asked for. Returns how many.
+create function wakeful.rescue(most integer default 1000) returns integer
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    lapsed uuid;
+    ids uuid[];
+    rescued integer := 0;
+begin
+    ids := array(
+        select j.id from wakeful.job j
+        where j.state = 2 and j.lease_expires_at is not null and j.lease_expires_at <= at
+        order by j.lease_expires_at, j.id limit most for update skip locked);
+    rescued := wakeful.end_lapsed(ids, at);
+    for lapsed in
+        select w.id from wakeful.worker w where w.lease_expires_at <= at order by w.id for update skip locked
+    loop
+        exit when rescued >= most;
+        -- Its jobs with a lease of their own live by that one.
+        ids := array(
+            select j.id from wakeful.job j
+            where j.state = 2 and j.worker_id = lapsed and j.lease_expires_at is null
+            order by j.id limit most - rescued for update skip locked);
+        rescued := rescued + wakeful.end_lapsed(ids, at);
+        delete from wakeful.sleeper s where s.worker_id = lapsed;
+        delete from wakeful.worker w where w.id = lapsed and not exists (
+            select from wakeful.job j where j.state = 2 and j.worker_id = lapsed and j.lease_expires_at is null);
+    end loop;
+    return rescued;
+end
+$$;
+
+-- The seconds until the next job of these queues and tasks is due or loses its lease, or a worker loses its own; null
+-- when there is none. Always in the future.
+create function wakeful.next_due(queues text[], tasks text[]) returns double precision
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    scheduled timestamptz;
+    leased timestamptz;
+    worker_leased timestamptz;
+begin
+    select min(d.run_at) into scheduled
+    from unnest(queues) q(queue)
+    cross join unnest(tasks) t(task)
+    cross join lateral (
+        select j.run_at from wakeful.job j
+        where j.queue = q.queue and j.task = t.task and j.state = 0 and j.run_at > at
+        order by j.run_at, j.id limit 1
+    ) d;
+    select j.lease_expires_at into leased from wakeful.job j
+    where j.state = 2 and j.lease_expires_at is not null and j.lease_expires_at > at
+    order by j.lease_expires_at limit 1;
+    select min(w.lease_expires_at) into worker_leased from wakeful.worker w where w.lease_expires_at > at;
+    return greatest(0.0001, extract(epoch from least(scheduled, leased, worker_leased) - at));
+end
+$$;
+
+-- Folds the deltas into the tally. One folder at a time; the others have nothing to do.
+create function wakeful.fold_tally() returns integer
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    folded integer;
+begin
+    if not pg_try_advisory_xact_lock(hashtextextended('wakeful.tally', 0)) then
+        return 0;
+    end if;
+    with delta as (
+        delete from wakeful.tally_delta d returning d.day, d.task, d.state, d.jobs
+    ), summed as (
+        select d.day, d.task, d.state, sum(d.jobs) as jobs from delta d group by d.day, d.task, d.state order by 1, 2, 3
+    )
+    insert into wakeful.tally as t (day, task, state, jobs)
+    select s.day, s.task, s.state, s.jobs from summed s
+    on conflict (day, task, state) do update set jobs = t.jobs + excluded.jobs;
+    get diagnostics folded = row_count;
+    delete from wakeful.tally t where t.jobs = 0;
+    return folded;
+end
+$$;
+
+-- ==== 44_claim.sql
+-- Claim: what a worker asks for when it has free slots.
+-- Promise: takes from the named queues and registered tasks only; nothing that is paused is taken or burns an attempt.
+--   A worker without a lease on each job must be registered, with its own lease running, or the claim is refused.
+-- Locks: see take; a key share on the worker's own row.
+
+-- The tasks, less those that are paused.
+create function wakeful.open_names(kind text, names text[]) returns text[]
+    language plpgsql stable
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not exists (select from wakeful.control c where c.kind = open_names.kind and c.paused) then
+        return names;
+    end if;
+    return array(
+        select n.name from unnest(names) n(name)
+        where not exists (
+            select from wakeful.control c where c.kind = open_names.kind and c.name = n.name and c.paused));
+end
+$$;
+
+-- Holds the worker's row against its rescue for the rest of the transaction.
+create function wakeful.hold_worker(worker_id uuid) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from wakeful.worker w
+    where w.id = hold_worker.worker_id and w.lease_expires_at > wakeful.now() for key share;
+    if not found then
+        perform wakeful.refuse('WF006', format('the lease of worker %s has lapsed', hold_worker.worker_id),
+            'Register again under a new worker id; its jobs are being rescued.');
+    end if;
+end
+$$;
+
+-- Declares which queues the worker wants to be poked for (an empty array: none, it is busy). Writes only on a change.
+create function wakeful.declare_sleep(worker_id uuid, queues text[]) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if declare_sleep.queues = '{}' then
+        delete from wakeful.sleeper s where s.worker_id = declare_sleep.worker_id;
+        return;
+    end if;
+    insert into wakeful.sleeper as s (worker_id, queues) values (declare_sleep.worker_id, declare_sleep.queues)
+    on conflict on constraint sleeper_pkey do update set queues = excluded.queues
+        where s.queues is distinct from excluded.queues;
+end
+$$;
+
+-- A worker's claim. queues[i] is served by lane lanes[i], whose free slots are limits[lanes[i]]; h_* are the horizons,
+-- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue and promote first.
+-- `sleeps`: 'all' or 'these' declares, when slots stay free, that the worker waits for pokes on all or on these queues;
+-- null declares nothing. `pass_on`: poke the next sleeper when more is ready than was taken.
+-- Returns the jobs, then the report.
+create function wakeful.claim_1(
+    worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
+    h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
+    tend boolean default true, sleeps text default null, pass_on boolean default false)
+    returns setof wakeful.claimed_job
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    open_tasks constant text[] := wakeful.open_names('task', tasks);
+    open_queues constant text[] := wakeful.open_names('queue', queues);
+    lane_queues text[];
+    after wakeful.position[];
+    taken integer;
+    short_queues text[] := '{}';
+    due_in double precision;
+begin
+    if lease is null then
+        perform wakeful.hold_worker(worker_id);
+    end if;
+    if tend then
+        perform wakeful.rescue();
+        perform wakeful.expire();
+        if wakeful.promote(open_queues, open_tasks) = 1000 then
+            due_in := 0;
+        end if;
+    end if;
+    for this_lane in 1..cardinality(limits) loop
+        continue when limits[this_lane] <= 0;
+        select array_agg(q.queue), array_agg(row(coalesce(q.rank, -101), coalesce(q.ready_at, '-infinity'),
+            coalesce(q.id, '00000000-0000-0000-0000-000000000000'))::wakeful.position)
+        into lane_queues, after
+        from unnest(queues, lanes, h_ranks, h_ready_ats, h_ids) q(queue, lane, rank, ready_at, id)
+        where q.lane = this_lane and q.queue = any (open_queues);
+        return query select * from wakeful.take(worker_id, lane_queues, open_tasks, limits[this_lane], lease, after);
+        get diagnostics taken = row_count;
+        if taken < limits[this_lane] then
+            short_queues := short_queues || lane_queues;
+            if wakeful.some_are_ready(lane_queues, open_tasks, after) then
+                due_in := least(due_in, 1);
+            end if;
+        elsif pass_on and wakeful.some_are_ready(lane_queues, open_tasks, after) then
+            perform wakeful.poke(lane_queues[1], null, 0::smallint, wakeful.now(), worker_id);
+        end if;
+    end loop;
+    if sleeps is not null then
+        perform wakeful.declare_sleep(worker_id,
+            case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end);
+    end if;
+    if short_queues <> '{}' then
+        due_in := least(due_in, wakeful.next_due(short_queues, open_tasks));
+    end if;
+    return query select (row(null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+        null, null, null, null, null, null, due_in)::wakeful.claimed_job).*;
+end
+$$;
+
+-- Claims up to `want` jobs, each with a lease of its own; null queues or tasks stand for all. For any language and psql.
+create function wakeful.claim(
+    worker_id uuid, queues text[] default null, tasks text[] default null, want integer default 1,
+    lease interval default '5 minutes')
+    returns table (id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint,
+        correlation_id uuid, tenant text, metadata jsonb, created_at timestamptz, lease_expires_at timestamptz)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    served_queues text[] := claim.queues;
+    served_tasks text[] := claim.tasks;
+begin
+    if claim.lease is null or claim.lease <= interval '0' then
+        perform wakeful.refuse('WF003', 'lease is not a positive interval', 'Give a lease such as 5 minutes.');
+    end if;
+    if served_queues is null or served_tasks is null then
+        select coalesce(claim.queues, array_agg(distinct p.queue)), coalesce(claim.tasks, array_agg(distinct p.task))
+        into served_queues, served_tasks from wakeful.waiting_pairs() p;
+    end if;
+    return query
+    select c.id, c.task, c.queue, c.payload, c.attempt, c.max_attempts, c.epoch, c.correlation_id, c.tenant, c.metadata,
+        c.created_at, c.lease_expires_at
+    from wakeful.claim_1(worker_id, served_queues, array_fill(1, array[coalesce(cardinality(served_queues), 0)]),
+        array[claim.want], served_tasks, claim.lease) c
+    where c.id is not null
+    order by c.rank, c.ready_at, c.id;
+end
+$$;
+
+-- ==== 50_attempts.sql
+-- The end of an attempt, and of a job: the moves that settle, rescue, cancel and expire share.
+-- Promise: each takes rows that its caller has locked; a row leaves `job` in the statement that writes it elsewhere,
+--   and a rerun that was asked for while it ran becomes the next job in the same transaction.
+-- Locks: none of its own.
+
+-- How one attempt ended. retry_in: the wait before the next start, null for no further start. charged: whether this
+-- start counts. worked: null for a job that was not running.
+create type wakeful.ended_attempt as (
+    id uuid, outcome text, code text, message text, details jsonb, retry_in interval, charged boolean
+);
+
+-- The job's history with the attempt that is ending; unchanged for a job that is not running.
+create function wakeful.history_of(job wakeful.job, ended wakeful.ended_attempt, at timestamptz) returns jsonb
+    language sql stable
+    set search_path = pg_catalog, pg_temp
+    return case when (job).state = 2 then wakeful.with_attempt((job).attempts, jsonb_strip_nulls(jsonb_build_object(
+        'attempt', (job).attempt, 'epoch', (job).epoch, 'worker_id', (job).worker_id, 'started_at', (job).started_at,
+        'ended_at', at, 'outcome', (ended).outcome, 'code', (ended).code, 'message', (ended).message,
+        'details', (ended).details))) else (job).attempts end;
+
+-- Ends the running attempt of locked rows: each is started again when and if it may be, cancelled if that was asked for
+-- meanwhile, and dead otherwise.
+create function wakeful.end_attempts(ends wakeful.ended_attempt[], at timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    again record;
+begin
+    for again in
+        with waiting as (
+            update wakeful.job j
+            set state = case when e.retry_in > interval '0' then 0 else 1 end,
+                run_at = at + e.retry_in,
+                ready_at = case when e.retry_in > interval '0' then null else at end,
+                attempt = case when e.charged then j.attempt else j.attempt - 1 end,
+                attempts = wakeful.history_of(j, e, at),
+                worker_id = null, lease_expires_at = null, updated_at = at
+            from unnest(ends) e
+            where j.id = e.id and j.state + 0 = 2 and j.cancel_requested_at is null
+              and e.retry_in is not null and (not e.charged or j.attempt < j.max_attempts)
+            returning j.queue, j.run_at, j.rank, j.ready_at, j.id
+        )
+        select distinct on (w.queue) w.* from waiting w order by w.queue, (w.ready_at is null), w.rank, w.run_at, w.id
+    loop
+        perform wakeful.poke(again.queue, again.run_at, again.rank, again.ready_at, again.id);
+    end loop;
+    perform wakeful.retire_cancelled(array(
+        select e from unnest(ends) e join wakeful.job j on j.id = e.id
+        where j.state + 0 = 2 and j.cancel_requested_at is not null), at);
+    perform wakeful.retire_dead(array(
+        select e from unnest(ends) e join wakeful.job j on j.id = e.id where j.state + 0 = 2), at);
+end
+$$;
+
+-- Moves locked rows to history as cancelled; returns how many.
+create function wakeful.retire_cancelled(ends wakeful.ended_attempt[], at timestamptz) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    retired integer;
+    reruns jsonb[];
+begin
+    if coalesce(cardinality(ends), 0) = 0 then
+        return 0;
+    end if;
+    with gone as (
+        delete from wakeful.job j using unnest(ends) e where j.id = e.id returning j as job, e as ended
+    ), kept as (
+        insert into wakeful.finished_job (
+            id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at, expires_at,
+            created_at, worker_id, correlation_id, parent_id, origin_id, dedup_key, tenant, created_by, cancel_reason,
+            payload, metadata, attempts)
+        select (g.job).id, (g.job).queue, (g.job).task, 5, (g.job).rank, (g.job).attempt, (g.job).max_attempts,
+            (g.job).epoch, (g.job).run_at, (g.job).ready_at, (g.job).started_at, at, (g.job).expires_at, (g.job).created_at,
+            (g.job).worker_id, (g.job).correlation_id, (g.job).parent_id, (g.job).origin_id, (g.job).dedup_key,
+            (g.job).tenant, (g.job).created_by, coalesce((g.job).cancel_reason, (g.ended).message), (g.job).payload,
+            (g.job).metadata, wakeful.history_of(g.job, g.ended, at)
+        from gone g
+    ), counted as (
+        insert into wakeful.tally_delta (day, task, state, jobs)
+        select wakeful.day_of(at), (g.job).task, 5, count(*) from gone g group by (g.job).task
+    )
+    select count(*), array_agg((g.job).rerun) filter (where (g.job).rerun is not null) into retired, reruns from gone g;
+    perform wakeful.start_reruns(reruns);
+    return retired;
+end
+$$;
+
+-- Moves locked rows to the dead letters; returns how many.
+create function wakeful.retire_dead(ends wakeful.ended_attempt[], at timestamptz) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    retired integer;
+    reruns jsonb[];
+begin
+    if coalesce(cardinality(ends), 0) = 0 then
+        return 0;
+    end if;
+    with gone as (
+        delete from wakeful.job j using unnest(ends) e where j.id = e.id returning j as job, e as ended
+    ), kept as (
+        insert into wakeful.dead_letter (
+            id, task, queue, tenant, correlation_id, error_code, error_message, error_details, died_at, original_job)
+        select (g.job).id, (g.job).task, (g.job).queue, (g.job).tenant, (g.job).correlation_id,
+            coalesce((g.ended).code, 'unknown'), coalesce((g.ended).message, ''), (g.ended).details, at,
+            jsonb_strip_nulls(to_jsonb(g.job) - 'pokes' - 'rerun'
+                || jsonb_build_object('attempts', wakeful.history_of(g.job, g.ended, at)))
+        from gone g
+    ), counted as (
+        insert into wakeful.tally_delta (day, task, state, jobs)
+        select wakeful.day_of(at), (g.job).task, 4, count(*) from gone g group by (g.job).task
+    )
+    select count(*), array_agg((g.job).rerun) filter (where (g.job).rerun is not null) into retired, reruns from gone g;
+    perform wakeful.start_reruns(reruns);
+    return retired;
+end
+$$;
+
+-- Makes the next jobs out of what was asked for while their twins ran.
+create function wakeful.start_reruns(reruns jsonb[]) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if reruns is not null then
+        perform from wakeful.enqueue_rows(array(
+            select jsonb_populate_record(null::wakeful.asked_job, r.asked || jsonb_build_object('place', r.place))
+            from unnest(reruns) with ordinality r(asked, place)), true, true);
+    end if;
+end
+$$;
+
+-- Ends the attempts of locked rows whose lease lapsed; returns how many.
+create function wakeful.end_lapsed(ids uuid[], at timestamptz) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if ids <> '{}' then
+        perform wakeful.end_attempts(array(
+            select row(i.id, 'lapsed', 'lease_lapsed', 'the worker stopped renewing its lease', null, interval '0', true)::wakeful.ended_attempt
+            from unnest(ids) i(id)), at);
+    end if;
+    return cardinality(ids);
+end
+$$;
+
+-- ==== 52_settle.sql
+-- Settle: what becomes of a claimed job, by the one who holds it.
+-- Promise: the fence is (id, epoch, worker_id) with the job running. Whatever does not pass it changes nothing, and is
+--   told: the set-wise forms return the refused rows, the single ones raise WF001, so that a transaction they are part
+--   of fails. A row that this very claim has settled already is refused as 'settled', anything else as 'stale'.
+-- Locks: the jobs' rows in id order, waiting for them; extend skips locked rows and reports them as 'locked'.
+
+-- Completes jobs. The state is compared as state + 0: the primary key must find the row, not an index on state.
+create function wakeful.complete_1(worker_id uuid, ids uuid[], epochs bigint[], results text[] default null)
+    returns table (id uuid, refused text)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    done uuid[];
+    reruns jsonb[];
+begin
+    with gone as (
+        delete from wakeful.job j
+        using (select s.id, s.epoch, s.result from unnest(ids, epochs, results) s(id, epoch, result) order by s.id) s
+        where j.id = s.id and j.epoch = s.epoch and j.worker_id = complete_1.worker_id and j.state + 0 = 2
+        returning j.*, s.result
+    ), kept as (
+        insert into wakeful.finished_job (
+            id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at, expires_at,
+            created_at, worker_id, correlation_id, parent_id, origin_id, dedup_key, tenant, created_by, payload, metadata,
+            attempts, result)
+        select g.id, g.queue, g.task, 3, g.rank, g.attempt, g.max_attempts, g.epoch, g.run_at, g.ready_at, g.started_at,
+            at, g.expires_at, g.created_at, g.worker_id, g.correlation_id, g.parent_id, g.origin_id, g.dedup_key, g.tenant,
+            g.created_by, g.payload, g.metadata, g.attempts, g.result::jsonb
+        from gone g
+    ), counted as (
+        insert into wakeful.tally_delta (day, task, state, jobs)
+        select wakeful.day_of(at), g.task, 3, count(*) from gone g group by g.task
+    )
+    select array_agg(g.id), array_agg(g.rerun) filter (where g.rerun is not null) into done, reruns from gone g;
+    if reruns is not null then
+        perform wakeful.start_reruns(reruns);
+    end if;
+    if coalesce(cardinality(done), 0) < cardinality(ids) then
+        return query select * from wakeful.refusals(complete_1.worker_id, ids, epochs, done);
+    end if;
+end
+$$;
+
+-- Why each row that is not in `done` was refused.
+create function wakeful.refusals(worker_id uuid, ids uuid[], epochs bigint[], done uuid[])
+    returns table (id uuid, refused text)
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select s.id, case
+        when exists (
+            select from wakeful.finished_job f
+            where f.id = s.id and f.epoch = s.epoch and f.worker_id = refusals.worker_id) then 'settled'
+        when exists (
+            select from wakeful.dead_letter d
+            where d.id = s.id and (d.original_job ->> 'epoch')::bigint = s.epoch
+              and (d.original_job ->> 'worker_id')::uuid = refusals.worker_id) then 'settled'
+        when exists (
+            select from wakeful.job j
+            where j.id = s.id and j.attempts @> jsonb_build_array(jsonb_build_object(
+                'epoch', s.epoch, 'worker_id', refusals.worker_id))
+              and not j.attempts @> jsonb_build_array(jsonb_build_object(
+                'epoch', s.epoch, 'worker_id', refusals.worker_id, 'outcome', 'lapsed'))) then 'settled'
+        else 'stale' end
+    from unnest(ids, epochs) s(id, epoch)
+    where done is null or s.id <> all (done);
+end
+$$;
+
+-- Locks through the fence, in id order, waiting; returns the ids that pass it.
+create function wakeful.pass_fence(worker_id uuid, ids uuid[], epochs bigint[]) returns uuid[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+begin
+    return array(
+        select j.id
+        from (select s.id, s.epoch from unnest(ids, epochs) s(id, epoch) order by s.id) s
+        join wakeful.job j on j.id = s.id
+        where j.epoch = s.epoch and j.worker_id = pass_fence.worker_id and j.state + 0 = 2
+        for update of j);
+end
+$$;
+
+-- Ends attempts otherwise than by completion. outcomes: failed, snoozed, released, cancelled. retry_ins: null for a
+-- failed one means no further start. A cancelled one is over; a snoozed or released one is not charged.
+create function wakeful.settle_1(
+    worker_id uuid, ids uuid[], epochs bigint[], outcomes text[], codes text[], messages text[], details text[],
+    retry_ins interval[])
+    returns table (id uuid, refused text)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    passed constant uuid[] := wakeful.pass_fence(settle_1.worker_id, ids, epochs);
+    ends constant wakeful.ended_attempt[] := array(
+        select row(s.id, s.outcome, s.code, s.message, s.details::jsonb, s.retry_in, s.outcome = 'failed')::wakeful.ended_attempt
+        from unnest(ids, outcomes, codes, messages, settle_1.details, retry_ins) s(id, outcome, code, message, details, retry_in)
+        where s.id = any (passed));
+begin
+    perform wakeful.retire_cancelled(array(select e from unnest(ends) e where e.outcome = 'cancelled'), at);
+    perform wakeful.end_attempts(array(select e from unnest(ends) e where e.outcome <> 'cancelled'), at);
+    if cardinality(passed) < cardinality(ids) then
+        return query select * from wakeful.refusals(settle_1.worker_id, ids, epochs, passed);
+    end if;
+end
+$$;
+
+-- Renews the leases of jobs that have one of their own.
+create function wakeful.extend_1(worker_id uuid, ids uuid[], epochs bigint[], leases interval[])
+    returns table (id uuid, refused text)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    passed uuid[];
+begin
+    passed := array(
+        select j.id
+        from (select s.id, s.epoch from unnest(ids, epochs) s(id, epoch) order by s.id) s
+        join wakeful.job j on j.id = s.id
+        where j.epoch = s.epoch and j.worker_id = extend_1.worker_id and j.state + 0 = 2
+        for update of j skip locked);
+    update wakeful.job j set lease_expires_at = at + s.lease, updated_at = at
+    from unnest(ids, leases) s(id, lease)
+    where j.id = s.id and j.id = any (passed);
+    if cardinality(passed) < cardinality(ids) then
+        return query
+        select r.id, case when exists (
+            select from unnest(ids, epochs) s(id, epoch) join wakeful.job j on j.id = s.id and j.epoch = s.epoch
+            where s.id = r.id and j.worker_id = extend_1.worker_id and j.state + 0 = 2) then 'locked' else r.refused end
+        from wakeful.refusals(extend_1.worker_id, ids, epochs, passed) r;
+    end if;
+end
+$$;
+
+-- ==== 54_settle_forms.sql
+-- The single forms of settling, for psql, any language, and a user's own transaction.
+-- Promise, locks: as in the set-wise forms. Each raises WF001 when the fence refuses, so the transaction it is part of
+--   fails; a repeat of a settlement that was already taken is refused too. Public signatures.
+create function wakeful.must_pass(id uuid, refused text) returns void
+    language plpgsql
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform wakeful.refuse('WF001', format('job %s is not held under this epoch and worker any more (%s)', must_pass.id, refused),
+        'Stop working on it: its lease was lost or it is settled; whoever holds it will finish it.',
+        jsonb_build_object('id', must_pass.id, 'refused', must_pass.refused));
+end
+$$;
+
+create function wakeful.complete(id uuid, epoch bigint, worker_id uuid, result jsonb default null) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform wakeful.must_pass(r.id, r.refused)
+    from wakeful.complete_1(complete.worker_id, array[complete.id], array[complete.epoch], array[result::text]) r;
+end
+$$;
+
+-- retry_in: the wait before the next start; null takes the default back-off. no_retry: dead at once.
+create function wakeful.fail(
+    id uuid, epoch bigint, worker_id uuid, code text, message text, details jsonb default null,
+    retry_in interval default null, no_retry boolean default false) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    wait interval := fail.retry_in;
+begin
+    if fail.retry_in < interval '0' then
+        perform wakeful.refuse('WF003', 'retry_in is negative', 'Give zero or more.');
+    end if;
+    if wait is null and not no_retry then
+        select wakeful.backoff(j.attempt) into wait from wakeful.job j where j.id = fail.id;
+    end if;
+    perform wakeful.must_pass(r.id, r.refused)
+    from wakeful.settle_1(fail.worker_id, array[fail.id], array[fail.epoch], array['failed'], array[code], array[message],
+        array[details::text], array[case when not no_retry then wait end]) r;
+end
+$$;
+
+create function wakeful.snooze(id uuid, epoch bigint, worker_id uuid, delay interval, reason text default null) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if snooze.delay is null or snooze.delay < interval '0' then
+        perform wakeful.refuse('WF003', 'delay is missing or negative', 'Give an interval of zero or more.');
+    end if;
+    perform wakeful.must_pass(r.id, r.refused)
+    from wakeful.settle_1(snooze.worker_id, array[snooze.id], array[snooze.epoch], array['snoozed'], array[null], array[reason],
+        array[null], array[snooze.delay]) r;
+end
+$$;
+
+create function wakeful.release(id uuid, epoch bigint, worker_id uuid) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform wakeful.must_pass(r.id, r.refused)
+    from wakeful.settle_1(release.worker_id, array[release.id], array[release.epoch], array['released'], array[null], array[null],
+        array[null], array[interval '0']) r;
+end
+$$;
+
+-- Returns false when another transaction holds the row just now: try again, the lease is as it was.
+create function wakeful.extend(id uuid, epoch bigint, worker_id uuid, lease interval) returns boolean
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    answer text;
+begin
+    if extend.lease is null or extend.lease <= interval '0' then
+        perform wakeful.refuse('WF003', 'lease is not a positive interval', 'Give a lease such as 5 minutes.');
+    end if;
+    select r.refused into answer
+    from wakeful.extend_1(extend.worker_id, array[extend.id], array[extend.epoch], array[extend.lease]) r;
+    if answer <> 'locked' then
+        perform wakeful.must_pass(extend.id, answer);
+    end if;
+    return answer is null;
+end
+$$;
+
+-- ==== 56_cancel.sql
+-- Cancel: a waiting job is over at once; a running one is asked to stop, and its worker is told.
+-- Promise: a cancellation never overwrites an outcome. It waits for nobody: a row that someone holds is reported as
+--   'busy', and the caller tries again. Each act leaves an audit row.
+-- Locks: the jobs' rows, skipping locked ones.
+create function wakeful.cancel_many(ids uuid[], reason text default null, actor text default null)
+    returns table (id uuid, answer text)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    locked wakeful.job[];
+begin
+    locked := array(
+        select j from wakeful.job j where j.id = any (ids) order by j.id for update skip locked);
+    update wakeful.job j set cancel_requested_at = at, cancel_reason = cancel_many.reason
+    where j.id = any (array(select l.id from unnest(locked) l where l.state = 2)) and j.cancel_requested_at is null;
+    perform pg_notify('wakeful', json_build_object('cancel', l.worker_id)::text)
+    from (select distinct l.worker_id from unnest(locked) l where l.state = 2) l;
+    perform wakeful.retire_cancelled(array(
+        select row(l.id, 'cancelled', null, cancel_many.reason, null, null, true)::wakeful.ended_attempt
+        from unnest(locked) l where l.state < 2), at);
+    insert into wakeful.audit (at, actor, act, job_id, details)
+    select at, coalesce(cancel_many.actor, session_user::text), 'cancel', l.id, jsonb_build_object('reason', cancel_many.reason, 'from', wakeful.state_name(l.state))
+    from unnest(locked) l;
+    return query
+    select i.id, case
+        when l.id is not null then case l.state when 2 then 'requested' else 'cancelled' end
+        when exists (select from wakeful.job j where j.id = i.id) then 'busy'
+        when exists (select from wakeful.finished_job f where f.id = i.id)
+            or exists (select from wakeful.dead_letter d where d.id = i.id) then 'over'
+        else 'unknown' end
+    from unnest(ids) i(id) left join unnest(locked) l on l.id = i.id;
+end
+$$;
+
+create function wakeful.cancel(id uuid, reason text default null, actor text default null) returns text
+    language sql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    return (select c.answer from wakeful.cancel_many(array[cancel.id], cancel.reason, cancel.actor) c);
+
+-- ==== 58_fleet.sql
+-- The fleet: a worker comes, beats and goes.
+-- Promise: a worker's lease covers all its jobs with one row a beat. A lease that has lapsed is not taken up again: the
+--   worker registers under a new id, since its jobs may be with others by now.
+-- Locks: the worker's own row.
+create function wakeful.register_1(
+    worker_id uuid, name text, queues text[], tasks text[], slots integer, lease interval, details jsonb default null)
+    returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+begin
+    insert into wakeful.worker (id, name, queues, tasks, slots, started_at, beat_at, lease_expires_at, details)
+    values (register_1.worker_id, register_1.name, register_1.queues, register_1.tasks, register_1.slots, at, at,
+        at + register_1.lease, register_1.details);
+end
+$$;
+
+-- Renews the worker's lease; false when it has lapsed.
+create function wakeful.beat_1(worker_id uuid, lease interval) returns boolean
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+begin
+    update wakeful.worker w set beat_at = at, lease_expires_at = at + beat_1.lease
+    where w.id = beat_1.worker_id and w.lease_expires_at > at;
+    return found;
+end
+$$;
+
+-- Takes the worker off the list. Jobs it still holds are released, uncharged.
+create function wakeful.leave_1(worker_id uuid) returns integer
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+    held uuid[];
+begin
+    perform from wakeful.worker w where w.id = leave_1.worker_id for update;
+    held := array(
+        select j.id from wakeful.job j where j.state = 2 and j.worker_id = leave_1.worker_id order by j.id for update);
+    perform wakeful.end_attempts(array(
+        select row(h.id, 'released', null, null, null, interval '0', false)::wakeful.ended_attempt from unnest(held) h(id)), at);
+    delete from wakeful.sleeper s where s.worker_id = leave_1.worker_id;
+    delete from wakeful.worker w where w.id = leave_1.worker_id;
+    return cardinality(held);
+end
+$$;
+
+-- ==== 60_operate.sql
+-- What a person may do to jobs: put back, hurry, bury, acknowledge, purge. Each act leaves an audit row.
+-- Promise: what is over stays over; putting it back makes a new job that is linked to the old one both ways, and has the
+--   same payload, correlation id and idempotency key.
+-- Locks: the rows acted on; waits for none but a dead letter that someone else is acting on.
+create function wakeful.note_act(act text, job_id uuid, actor text, details jsonb default null) returns void
+    language sql volatile
+    set search_path = pg_catalog, pg_temp
+begin atomic
+    insert into wakeful.audit (at, actor, act, job_id, details)
+    values (wakeful.now(), coalesce(note_act.actor, session_user::text), note_act.act, note_act.job_id, note_act.details);
+end;
+
+-- Makes a new job of one that is over, and returns its id. A dead letter is put back once: a repeat returns the id that
+-- stands for it.
+create function wakeful.requeue(id uuid, actor text default null) returns uuid
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+    letter wakeful.dead_letter;
+    old wakeful.job;
+    new_id constant uuid := wakeful.new_id();
+    made record;
+begin
+    select d.* into letter from wakeful.dead_letter d where d.id = requeue.id for update;
+    if found then
+        if letter.requeued_as is not null then
+            return letter.requeued_as;
+        end if;
+        old := jsonb_populate_record(null::wakeful.job, letter.original_job);
+    else
+        select f.id, f.queue, f.task, f.rank, f.max_attempts, f.correlation_id, f.parent_id, f.tenant, f.created_by,
+            f.payload, f.metadata, f.dedup_key
+        into old.id, old.queue, old.task, old.rank, old.max_attempts, old.correlation_id, old.parent_id, old.tenant,
+            old.created_by, old.payload, old.metadata, old.dedup_key
+        from wakeful.finished_job f where f.id = requeue.id;
+        if not found then
+            perform wakeful.refuse('WF004', format('no finished or dead job has id %s', requeue.id),
+                'List them with: wakeful jobs list. A live job is hurried with retry_now.', jsonb_build_object('id', requeue.id));
+        end if;
+    end if;
+    select e.id, e.action into made from wakeful.enqueue_rows(array[row(1, new_id, old.task, old.payload, old.queue, -old.rank,
+        null, null, old.max_attempts, old.dedup_key, null, old.tenant, old.correlation_id, old.parent_id, old.created_by,
+        coalesce(old.metadata, '{}') || jsonb_build_object('idempotency_key',
+            coalesce(old.metadata ->> 'idempotency_key', old.id::text)), null, null)::wakeful.asked_job], true, true) e;
+    if made.action = 'off' then
+        perform wakeful.refuse('WF005', format('enqueuing of task %s is switched off', old.task), 'Switch it on first.',
+            jsonb_build_object('id', requeue.id));
+    end if;
+    update wakeful.job j set origin_id = requeue.id where j.id = new_id;
+    update wakeful.dead_letter d
+    set requeued_as = made.id, requeued_at = at, acknowledged = true,
+        acknowledged_by = coalesce(d.acknowledged_by, requeue.actor, session_user::text),
+        acknowledged_at = coalesce(d.acknowledged_at, at)
+    where d.id = requeue.id;
+    perform wakeful.note_act('requeue', requeue.id, requeue.actor, jsonb_build_object('as', made.id));
+    return made.id;
+end
+$$;
+
+-- Makes a scheduled job ready now; false when it is ready or running already.
+create function wakeful.retry_now(id uuid, actor text default null) returns boolean
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+    moved wakeful.job;
+begin
+    update wakeful.job j set state = 1, run_at = at, ready_at = at, updated_at = at
+    where j.id = retry_now.id and j.state + 0 = 0 returning * into moved;
+    if not found then
+        if not exists (select from wakeful.job j where j.id = retry_now.id) then
+            perform wakeful.refuse('WF004', format('no live job has id %s', retry_now.id),
+                'A finished or dead one is put back with requeue.', jsonb_build_object('id', retry_now.id));
+        end if;
+        return false;
+    end if;
+    perform wakeful.poke(moved.queue, null, moved.rank, moved.ready_at, moved.id);
+    perform wakeful.note_act('retry_now', retry_now.id, retry_now.actor);
+    return true;
+end
+$$;
+
+-- Moves a waiting job to the dead letters by hand.
+create function wakeful.bury(id uuid, reason text, actor text default null) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
+as $$
+declare
+    found_state smallint;
+begin
+    select j.state into found_state from wakeful.job j where j.id = bury.id for update;
+    if not found then
+        perform wakeful.refuse('WF004', format('no live job has id %s', bury.id), 'List them with: wakeful jobs list.',
+            jsonb_build_object('id', bury.id));
+    elsif found_state = 2 then
+        perform wakeful.refuse('WF005', format('job %s is running', bury.id), 'Cancel it instead.',
+            jsonb_build_object('id', bury.id));
+    end if;
+    perform wakeful.retire_dead(array[row(bury.id, 'buried', 'buried', bury.reason, null, null, true)::wakeful.ended_attempt],
+        wakeful.now());
+    perform wakeful.note_act('bury', bury.id, bury.actor, jsonb_build_object('reason', bury.reason));
+end
+$$;
+
+-- Marks a dead letter as seen; false when it was already.
+create function wakeful.acknowledge(id uuid, actor text default null) returns boolean
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+begin
+    update wakeful.dead_letter d
+    set acknowledged = true, acknowledged_by = coalesce(acknowledge.actor, session_user::text), acknowledged_at = at
+    where d.id = acknowledge.id and not d.acknowledged;
+    if found then
+        perform wakeful.note_act('acknowledge', acknowledge.id, acknowledge.actor);
+        return true;
+    end if;
+    if not exists (select from wakeful.dead_letter d where d.id = acknowledge.id) then
+        perform wakeful.refuse('WF004', format('no dead letter has id %s', acknowledge.id),
+            'List them with: wakeful dead list.', jsonb_build_object('id', acknowledge.id));
+    end if;
+    return false;
+end
+$$;
+
+-- ==== 62_control.sql
+-- The switches: pause a queue or a task, turn enqueuing of a task off and on. They act at once, for the whole fleet,
+-- and survive restarts.
+-- Promise: one row a name; resuming pokes everyone.
+-- Locks: the control row.
+create function wakeful.steer(kind text, name text, pause boolean, enqueue boolean, actor text, reason text) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+begin
+    if coalesce(name, '') = '' then
+        perform wakeful.refuse('WF003', format('the %s has no name', kind), 'Name it.');
+    end if;
+    insert into wakeful.control as c (kind, name, paused, enqueuing, changed_at, changed_by, reason)
+    values (kind, name, coalesce(pause, false), enqueue, wakeful.now(), coalesce(actor, session_user::text), reason)
+    on conflict on constraint control_pkey do update
+    set paused = coalesce(pause, c.paused), enqueuing = coalesce(enqueue, c.enqueuing), changed_at = excluded.changed_at,
+        changed_by = excluded.changed_by, reason = excluded.reason;
+    perform wakeful.note_act(case when pause then 'pause' when not pause then 'resume' when enqueue then 'enqueue_on'
+        else 'enqueue_off' end, null, actor, jsonb_build_object('kind', kind, 'name', name, 'reason', reason));
+    if not pause then
+        perform pg_notify('wakeful', '{"look": true}');
+    end if;
+end
+$$;
+
+create function wakeful.pause_queue(name text, actor text default null, reason text default null) returns void
+    language sql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    return wakeful.steer('queue', name, true, null, actor, reason);
+
+create function wakeful.resume_queue(name text, actor text default null, reason text default null) returns void
+    language sql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    return wakeful.steer('queue', name, false, null, actor, reason);
+
+create function wakeful.pause_task(name text, actor text default null, reason text default null) returns void
+    language sql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    return wakeful.steer('task', name, true, null, actor, reason);
+
+create function wakeful.resume_task(name text, actor text default null, reason text default null) returns void
+    language sql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    return wakeful.steer('task', name, false, null, actor, reason);
+
+-- Turns enqueuing of a task on or off; while it is off, enqueue returns null.
+create function wakeful.switch_task(name text, enqueuing boolean, actor text default null, reason text default null)
+    returns void
+    language sql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    return wakeful.steer('task', name, null, coalesce(enqueuing, true), actor, reason);
+
+-- ==== 70_stats.sql
+-- Statistics and clean-up.
+-- Promise: stats() is exact at the moment it reads, for live jobs by counting them, for finished and dead ones from the
+--   tally. cleanup() removes what it says and keeps the tally true.
+-- Locks: stats none; cleanup the rows it deletes, and see drop_days.
+create function wakeful.stats(task text default null)
+    returns table (scheduled bigint, ready bigint, running bigint, completed bigint, dead bigint, cancelled bigint)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query
+    -- One statement, one snapshot: a job on its way from live to finished is counted once.
+    with counted as (
+        select j.state, count(*) as jobs from wakeful.job j
+        where stats.task is null or j.task = stats.task group by j.state
+        union all
+        select t.state, sum(t.jobs)::bigint from (
+            select a.task, a.state, a.jobs from wakeful.tally a
+            union all select d.task, d.state, d.jobs from wakeful.tally_delta d) t
+        where stats.task is null or t.task = stats.task group by t.state
+    )
+    select coalesce(sum(c.jobs) filter (where c.state = 0), 0)::bigint, coalesce(sum(c.jobs) filter (where c.state = 1), 0)::bigint,
+        coalesce(sum(c.jobs) filter (where c.state = 2), 0)::bigint, coalesce(sum(c.jobs) filter (where c.state = 3), 0)::bigint,
+        coalesce(sum(c.jobs) filter (where c.state = 4), 0)::bigint, coalesce(sum(c.jobs) filter (where c.state = 5), 0)::bigint
+    from counted c;
+end
+$$;
+
+-- Removes up to `most` jobs that are in the given final state (completed, cancelled or dead) since longer than `keep`.
+-- A dead letter is removed only once acknowledged. Returns how many; call again until it returns 0.
+create function wakeful.cleanup(state text, keep interval, most integer default 10000, actor text default null) returns integer
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    before constant timestamptz := wakeful.now() - cleanup.keep;
+    removed integer;
+begin
+    if cleanup.keep is null or cleanup.keep < interval '0' then
+        perform wakeful.refuse('WF003', 'keep is missing or negative', 'Give an interval such as 7 days.');
+    elsif cleanup.state in ('completed', 'cancelled') then
+        with gone as (
+            delete from wakeful.finished_job f using (
+                select o.tableoid, o.ctid, o.finished_at from wakeful.finished_job o
+                where o.finished_at < before and wakeful.state_name(o.state) = cleanup.state
+                limit most for update skip locked) o
+            where f.tableoid = o.tableoid and f.ctid = o.ctid and f.finished_at < before
+            returning f.finished_at, f.task, f.state
+        ), counted as (
+            insert into wakeful.tally_delta (day, task, state, jobs)
+            select wakeful.day_of(g.finished_at), g.task, g.state, -count(*) from gone g group by 1, 2, 3
+        )
+        select count(*) into removed from gone;
+    elsif cleanup.state = 'dead' then
+        with gone as (
+            delete from wakeful.dead_letter d where d.id in (
+                select o.id from wakeful.dead_letter o where o.died_at < before and o.acknowledged
+                limit most for update skip locked)
+            returning d.died_at, d.task
+        ), counted as (
+            insert into wakeful.tally_delta (day, task, state, jobs)
+            select wakeful.day_of(g.died_at), g.task, 4, -count(*) from gone g group by 1, 2
+        )
+        select count(*) into removed from gone;
+    else
+        perform wakeful.refuse('WF003', format('state %s is not a final one', coalesce(cleanup.state, 'null')),
+            'Use completed, cancelled or dead.');
+    end if;
+    if removed > 0 then
+        perform wakeful.note_act('cleanup', null, cleanup.actor,
+            jsonb_build_object('state', cleanup.state, 'keep', cleanup.keep, 'removed', removed));
+    end if;
+    return removed;
+end
+$$;
+
+-- ==== 80_views.sql
+-- The views: what a person, a dashboard or another program reads.
+-- Promise: names and meaning of columns hold; columns may be added at the end.
+-- Locks: none.
+create view wakeful.jobs as
+select j.id, j.task::text as task, j.queue::text as queue, wakeful.state_name(j.state) as state,
+    (-j.rank)::smallint as priority, j.payload::jsonb as payload,
+    null::jsonb as result, j.attempt, j.max_attempts, j.epoch, j.run_at, j.created_at, j.updated_at, j.started_at,
+    null::timestamptz as finished_at, j.worker_id,
+    case when j.state = 2 then coalesce(j.lease_expires_at, w.lease_expires_at) end as lease_expires_at,
+    e.error ->> 'code' as last_error_code, e.error ->> 'message' as last_error_message,
+    (e.error ->> 'ended_at')::timestamptz as last_error_at,
+    j.correlation_id, j.parent_id, j.created_by::text as created_by, j.tenant::text as tenant, j.dedup_key::text as dedup_key,
+    j.ready_at, j.expires_at, j.metadata::jsonb as metadata, j.attempts, j.cancel_requested_at, j.cancel_reason, j.origin_id, null::uuid as requeued_as
+from wakeful.job j
+left join wakeful.worker w on w.id = j.worker_id
+cross join lateral (select wakeful.last_error(j.attempts) as error) e
+union all
+select f.id, f.task, f.queue, wakeful.state_name(f.state), (-f.rank)::smallint, f.payload, f.result, f.attempt, f.max_attempts,
+    f.epoch, f.run_at, f.created_at, f.finished_at, f.started_at, f.finished_at, f.worker_id, null,
+    e.error ->> 'code', e.error ->> 'message', (e.error ->> 'ended_at')::timestamptz, f.correlation_id, f.parent_id,
+    f.created_by, f.tenant, f.dedup_key, f.ready_at, f.expires_at, f.metadata, f.attempts, null, f.cancel_reason, f.origin_id,
+    null
+from wakeful.finished_job f
+cross join lateral (select wakeful.last_error(f.attempts) as error) e
+union all
+select d.id, d.task, d.queue, 'dead', (-o.rank)::smallint, o.payload::jsonb, null, o.attempt, o.max_attempts, o.epoch, o.run_at,
+    o.created_at, d.died_at, o.started_at, d.died_at, o.worker_id, null, d.error_code, d.error_message, d.died_at,
+    d.correlation_id, o.parent_id, o.created_by::text, d.tenant, o.dedup_key::text, o.ready_at, o.expires_at, o.metadata::jsonb, o.attempts,
+    o.cancel_requested_at, o.cancel_reason, o.origin_id, d.requeued_as
+from wakeful.dead_letter d
+cross join lateral jsonb_populate_record(null::wakeful.job, d.original_job) o;
+
+create view wakeful.dead_letters as
+select d.id, d.task, d.queue, d.tenant, d.correlation_id, d.error_code, d.error_message, d.error_details, d.died_at,
+    d.acknowledged, d.acknowledged_by, d.acknowledged_at, d.requeued_as, d.requeued_at,
+    (d.original_job ->> 'attempt')::integer as attempt, d.original_job -> 'payload' as payload, d.original_job
+from wakeful.dead_letter d;
+
+-- One row a task and state of what is live or dead and unacknowledged.
+create view wakeful.queue_health as
+select h.task, h.state, count(*) as count, min(h.since) as oldest, max(h.attempt) as max_attempts,
+    extract(epoch from avg(wakeful.now() - h.since))::double precision as avg_age_seconds
+from (
+    select j.task::text as task, wakeful.state_name(j.state) as state, j.created_at as since, j.attempt from wakeful.job j
+    union all
+    select d.task, 'dead', d.died_at, (d.original_job ->> 'attempt')::integer from wakeful.dead_letter d where not d.acknowledged
+) h
+group by h.task, h.state;
+
+create view wakeful.workers as
+select w.id, w.name, w.queues, w.tasks, w.slots, w.started_at, w.beat_at, w.lease_expires_at,
+    w.lease_expires_at > wakeful.now() as alive,
+    exists (select from wakeful.sleeper s where s.worker_id = w.id) as asleep,
+    (select count(*) from wakeful.job j where j.state = 2 and j.worker_id = w.id) as running, w.details
+from wakeful.worker w;
+
+create view wakeful.controls as
+select c.kind, c.name, c.paused, c.enqueuing, c.changed_at, c.changed_by, c.reason from wakeful.control c;
+
+create view wakeful.audits as
+select a.id, a.at, a.actor, a.act, a.job_id, a.details from wakeful.audit a;
+
+-- ==== 90_grants.sql
+-- Who may call what: every function is revoked from public; each role gets its verbs, and no role may touch a table.
+-- Promise: a role that is missing in this cluster is passed over; tests hold every cell of this matrix.
+-- Locks: the catalogue's.
+revoke all on all functions in schema wakeful from public;
+
+do $$
+declare
+    entry record;
+    grantee text;
+begin
+    for entry in
+        select case p.role
+                when 'all' then array['wakeful_producer', 'wakeful_worker', 'wakeful_viewer', 'wakeful_operator']
+                when 'producer' then array['wakeful_producer', 'wakeful_worker', 'wakeful_operator']
+                when 'worker' then array['wakeful_worker']
+                when 'viewer' then array['wakeful_viewer', 'wakeful_operator']
+                when 'operator' then array['wakeful_operator']
+            end as grantees,
+            p.kind || ' wakeful.' || n.name as object, p.privilege
+        from (values
+            ('all', 'execute', 'function', array['now', 'new_id', 'dedup_key', 'canonical_json', 'state_name', 'last_error', 'backoff']),
+            ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_batch_1']),
+            ('worker', 'execute', 'function', array['claim', 'claim_1', 'complete', 'complete_1', 'fail', 'settle_1',
+                'snooze', 'release', 'extend', 'extend_1', 'register_1', 'beat_1', 'leave_1', 'promote', 'rescue',
+                'expire', 'make_days', 'drop_days', 'fold_tally']),
+            ('viewer', 'execute', 'function', array['stats']),
+            ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'workers', 'controls', 'audits']),
+            ('operator', 'execute', 'function', array['cancel', 'cancel_many', 'requeue', 'retry_now', 'bury',
+                'acknowledge', 'cleanup', 'pause_queue', 'resume_queue', 'pause_task', 'resume_task', 'switch_task'])
+        ) p(role, privilege, kind, names)
+        cross join lateral unnest(p.names) n(name)
+    loop
+        foreach grantee in array entry.grantees loop
+            continue when not exists (select from pg_catalog.pg_roles r where r.rolname = grantee);
+            execute pg_catalog.format('grant %s on %s to %I', entry.privilege, entry.object, grantee);
+            execute pg_catalog.format('grant usage on schema wakeful to %I', grantee);
+        end loop;
+    end loop;
+end
+$$;
+
+-- ==== 95_days.sql
+-- The first week of history's partitions.
+-- Promise: from here on whoever tends makes the days ahead.
+-- Locks: see make_days.
+select wakeful.make_days();
+
+-- ==== what an earlier version kept
+-- Jobs that an earlier down-migration kept come back. What was running is ready again: nobody holds it any more.
+do $$
+begin
+    if to_regclass('wakeful_kept.row') is null then
+        return;
+    end if;
+    insert into wakeful.job
+    select (jsonb_populate_record(null::wakeful.job, case when (k.row ->> 'state')::int <> 2 then k.row
+        else k.row || jsonb_build_object('state', 1, 'worker_id', null, 'lease_expires_at', null, 'ready_at', wakeful.now()) end)).*
+    from wakeful_kept.row k where k.kind = 'job';
+    insert into wakeful.finished_job
+    select (jsonb_populate_record(null::wakeful.finished_job, k.row)).* from wakeful_kept.row k where k.kind = 'finished_job';
+    insert into wakeful.dead_letter
+    select (jsonb_populate_record(null::wakeful.dead_letter, k.row)).* from wakeful_kept.row k where k.kind = 'dead_letter';
+    insert into wakeful.tally
+    select (jsonb_populate_record(null::wakeful.tally, k.row)).* from wakeful_kept.row k where k.kind = 'tally';
+    insert into wakeful.control
+    select (jsonb_populate_record(null::wakeful.control, k.row)).* from wakeful_kept.row k where k.kind = 'control';
+    insert into wakeful.setting
+    select (jsonb_populate_record(null::wakeful.setting, k.row)).* from wakeful_kept.row k where k.kind = 'setting';
+    insert into wakeful.audit (at, actor, act, job_id, details)
+    select a.at, a.actor, a.act, a.job_id, a.details
+    from wakeful_kept.row k cross join lateral jsonb_populate_record(null::wakeful.audit, k.row) a
+    where k.kind = 'audit' order by a.id;
+    drop schema wakeful_kept cascade;
+end
+$$;

@@ -1,0 +1,181 @@
+-- Enqueue: how a job comes into being.
+-- Promise: after the caller's COMMIT the job exists exactly once. An id that is live, finished or dead already makes no
+--   second job. A row with a dedup_key joins its live twin by the mode asked for; the unique index decides, not a look
+--   beforehand, so a transaction that loses to one which then rolls back still ends with one job.
+-- Locks: inserts in (task, dedup_key) order; waits only for a foreign transaction that holds the same dedup_key or id.
+
+-- One job as it is asked for; null stands for the default.
+create type wakeful.asked_job as (
+    place integer, id uuid, task text, payload jsonb, queue text, priority integer, run_at timestamptz, delay interval,
+    max_attempts integer, dedup_key text, dedup text, tenant text, correlation_id uuid, parent_id uuid, created_by text,
+    metadata jsonb, expires_at timestamptz, default_off boolean
+);
+
+-- Enqueues a set of asked jobs. `fresh` says that the ids were made a moment ago and were never sent before, which
+-- spares the look into history. Returns a row for each: its place, the id that stands for it (null when enqueuing of
+-- its task is off), and what was done: inserted, resent, skipped, replaced, debounced, rerun or off.
+create function wakeful.enqueue_rows(jobs wakeful.asked_job[], fresh boolean, poke boolean)
+    returns table (place integer, id uuid, action text)
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    wanted wakeful.asked_job[] := wakeful.without_switched_off(jobs);
+    speakers integer[];
+    inserted integer;
+    over uuid[];
+begin
+    perform wakeful.check_asked(wanted);
+    if cardinality(wanted) < cardinality(jobs) then
+        return query select j.place, null::uuid, 'off' from unnest(jobs) j
+            where not exists (select from unnest(wanted) w where w.place = j.place);
+    end if;
+    if enqueue_rows.poke then
+        speakers := wakeful.speakers(wanted, at);
+    end if;
+
+    inserted := wakeful.insert_asked(wanted, speakers, at);
+    -- A later statement, hence a later snapshot: it sees a twin that finished while the insert waited for it.
+    over := wakeful.ids_already_over(wanted, fresh, at);
+    if over is not null then
+        delete from wakeful.job j where j.id = any (over) and j.created_at = at;
+    end if;
+    if inserted = cardinality(wanted) and over is null then
+        return query select j.place, j.id, 'inserted' from unnest(wanted) j;
+    else
+        return query select * from wakeful.join_twins(wanted, coalesce(over, '{}'), poke, at);
+    end if;
+end
+$$;
+
+-- Inserts the jobs that meet no conflict and returns how many those were. `speakers` are the places that carry the poke.
+create function wakeful.insert_asked(jobs wakeful.asked_job[], speakers integer[], at timestamptz) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    inserted integer;
+begin
+    insert into wakeful.job (
+        id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
+        correlation_id, parent_id, dedup_key, tenant, created_by, payload, metadata)
+    select j.id, coalesce(j.queue, 'default'), j.task, case when due.at > insert_asked.at then 0 else 1 end,
+        -coalesce(j.priority, 0), coalesce(j.max_attempts, 5), coalesce(j.place = any (speakers), false), due.at,
+        case when due.at > insert_asked.at then null else insert_asked.at end, j.expires_at, insert_asked.at, insert_asked.at,
+        coalesce(j.correlation_id, case when j.parent_id is not null then wakeful.correlation_of(j.parent_id) end, j.id), j.parent_id, j.dedup_key, j.tenant,
+        j.created_by, j.payload, j.metadata
+    from unnest(jobs) j
+    cross join lateral (select coalesce(j.run_at, insert_asked.at + j.delay, insert_asked.at) as at) due
+    order by case when j.dedup_key is not null then j.task end, j.dedup_key, j.place
+    on conflict do nothing;
+    get diagnostics inserted = row_count;
+    return inserted;
+end
+$$;
+
+-- Refuses what no row can hold, with a sentence that names the option.
+create function wakeful.check_asked(jobs wakeful.asked_job[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    bad record;
+begin
+    select j.* into bad from unnest(jobs) j
+    where j.id is null or j.task is null or j.payload is null
+       or j.delay < interval '0' or j.delay is not null and j.run_at is not null
+       or j.dedup not in ('skip', 'raise', 'replace', 'debounce', 'rerun')
+       or j.dedup is not null and j.dedup_key is null
+    limit 1;
+    if not found then
+        return;
+    elsif bad.task is null or bad.payload is null or bad.id is null then
+        perform wakeful.refuse('WF003', 'a job needs an id, a task and a payload', 'Give all three; an empty payload is {}.');
+    elsif bad.delay < interval '0' then
+        perform wakeful.refuse('WF003', format('delay %s is negative', bad.delay), 'Give a delay of zero or more.');
+    elsif bad.delay is not null and bad.run_at is not null then
+        perform wakeful.refuse('WF003', 'both delay and run_at are given', 'Give one of them.');
+    elsif bad.dedup_key is null then
+        perform wakeful.refuse('WF003', format('dedup %s is given without a dedup_key', bad.dedup), 'Give a dedup_key too.');
+    end if;
+    perform wakeful.refuse('WF003', format('dedup %s is not known', bad.dedup),
+        'Use skip, raise, replace, debounce or rerun.');
+end
+$$;
+
+-- What is left when the tasks are taken out that someone switched off, or that are off until switched on.
+create function wakeful.without_switched_off(jobs wakeful.asked_job[]) returns wakeful.asked_job[]
+    language plpgsql stable
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not exists (select from wakeful.control c where c.kind = 'task' and c.enqueuing is not null)
+       and not exists (select from unnest(jobs) j where j.default_off) then
+        return jobs;
+    end if;
+    return array(
+        select j from unnest(jobs) j
+        left join wakeful.control c on c.kind = 'task' and c.name = j.task
+        where coalesce(c.enqueuing, not j.default_off, true)
+        order by j.place);
+end
+$$;
+
+-- The places of the rows that carry the poke: for each queue the ready one of the best rank, else the one due first.
+create function wakeful.speakers(jobs wakeful.asked_job[], at timestamptz) returns integer[]
+    language sql volatile
+    set search_path = pg_catalog, pg_temp
+    return array(
+        select q.place from (
+            select distinct on (r.queue) r.queue, r.place, r.rank, r.due_at
+            from (
+                select coalesce(j.queue, 'default') as queue, j.place, (-coalesce(j.priority, 0))::smallint as rank,
+                    nullif(greatest(coalesce(j.run_at, speakers.at + j.delay, speakers.at), speakers.at), speakers.at) as due_at
+                from unnest(jobs) j
+            ) r
+            order by r.queue, r.due_at nulls first, r.rank, r.place
+        ) q
+        where wakeful.speaks_first(q.queue, q.rank, q.due_at));
+
+-- A child without a correlation id of its own takes its parent's, if the parent is still live.
+create function wakeful.correlation_of(parent_id uuid) returns uuid
+    language sql stable
+    set search_path = pg_catalog, pg_temp
+    return (select j.correlation_id from wakeful.job j where j.id = correlation_of.parent_id);
+
+-- When a UUIDv7 was made; -infinity for any other id.
+create function wakeful.id_time(id uuid) returns timestamptz
+    language sql immutable parallel safe strict
+    return case when substr(id::text, 15, 1) = '7'
+        then to_timestamp(('x0000' || translate(left(id::text, 13), '-', ''))::bit(64)::bigint / 1000.0)
+        else '-infinity'::timestamptz end;
+
+-- The ids of these jobs that are finished or dead already; null for none. A job is over only after its id was made, so
+-- a UUIDv7 needs the partitions since that day alone. Fresh ids are young (the first is the oldest); such as arrive late are
+-- looked for all the same.
+create function wakeful.ids_already_over(jobs wakeful.asked_job[], fresh boolean, at timestamptz) returns uuid[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+declare
+    made timestamptz;
+    ids uuid[];
+begin
+    if fresh and wakeful.id_time(jobs[1].id) between at - interval '250 ms' and at + interval '250 ms' then
+        return null;
+    end if;
+    select array_agg(j.id), min(wakeful.id_time(j.id)) into ids, made from unnest(jobs) j;
+    made := made - interval '1 day';
+    return (
+        select array_agg(o.id) from (
+            select f.id from wakeful.finished_job f where f.id = any (ids) and f.finished_at >= made
+            union all
+            select d.id from wakeful.dead_letter d where d.id = any (ids)
+        ) o);
+end
+$$;

@@ -1,0 +1,125 @@
+-- What becomes of an asked job that could not be inserted: its id is known already, or a live job has its dedup_key.
+-- Promise: each such row ends joined to its twin by its mode, or inserted because the twin went away meanwhile; never
+--   two live rows for one (task, dedup_key).
+-- Locks: replace, debounce and rerun lock the twin's row and wait for it; skip and raise lock nothing.
+create function wakeful.join_twins(jobs wakeful.asked_job[], over uuid[], poke boolean, at timestamptz)
+    returns table (place integer, id uuid, action text)
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    asked wakeful.asked_job;
+    twin wakeful.job;
+    queues_to_poke text[] := '{}';
+begin
+    foreach asked in array array(select j from unnest(jobs) j order by j.task, j.dedup_key, j.place) loop
+        place := asked.place;
+        id := asked.id;
+        loop
+            if asked.id = any (over) then
+                action := 'resent';
+                exit;
+            end if;
+            select j.* into twin from wakeful.job j where j.id = asked.id;
+            if found then
+                action := case when twin.created_at = at then 'inserted' else 'resent' end;
+                queues_to_poke := queues_to_poke || case when action = 'inserted' then twin.queue end;
+                exit;
+            end if;
+            select joined.id, joined.action into id, action from wakeful.join_twin(asked, at) joined;
+            exit when action is not null;
+            -- The twin is gone: the row is free to be inserted, unless another one is quicker again.
+            perform wakeful.insert_asked(array[asked], case when join_twins.poke then array[asked.place] end, at);
+            id := asked.id;
+        end loop;
+        return next;
+    end loop;
+    -- The row that was to carry the poke may be the one that was not inserted.
+    if join_twins.poke then
+        perform wakeful.poke(j.queue, j.run_at, j.rank, j.ready_at, j.id)
+        from wakeful.job j
+        where j.id = any (array(select w.id from unnest(jobs) w)) and j.created_at = at and j.queue = any (queues_to_poke);
+    end if;
+end
+$$;
+
+-- Joins one asked job to the live twin of its dedup_key; action is null when there is none any more.
+create function wakeful.join_twin(asked wakeful.asked_job, at timestamptz, out id uuid, out action text)
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    mode constant text := coalesce(asked.dedup, 'skip');
+    due_at constant timestamptz := coalesce(asked.run_at, at + asked.delay, at);
+    twin wakeful.job;
+begin
+    if mode in ('skip', 'raise') then
+        select j.* into twin from wakeful.job j where j.task = asked.task and j.dedup_key = asked.dedup_key;
+    else
+        select j.* into twin from wakeful.job j where j.task = asked.task and j.dedup_key = asked.dedup_key for update;
+    end if;
+    if not found then
+        return;
+    end if;
+    id := twin.id;
+    if mode = 'raise' then
+        perform wakeful.refuse('WF002', format('a live job of task %s has dedup_key %s already', asked.task, asked.dedup_key),
+            'Wait for it to end, or enqueue with dedup => ''skip''.', jsonb_build_object('id', twin.id));
+    elsif mode = 'skip' or mode = 'replace' and twin.state = 2 then
+        action := 'skipped';
+    elsif twin.state = 2 then
+        id := wakeful.note_rerun(twin, asked, due_at);
+        action := 'rerun';
+    else
+        perform wakeful.move_twin(twin, asked, due_at, mode, at);
+        action := case mode when 'debounce' then 'debounced' else 'replaced' end;
+    end if;
+end
+$$;
+
+-- Keeps the newest ask on the running row; its settlement makes the next job of it. Returns that job's id, which stays
+-- the same however often it is asked for.
+create function wakeful.note_rerun(twin wakeful.job, asked wakeful.asked_job, due_at timestamptz) returns uuid
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    next_id constant uuid := coalesce((twin.rerun ->> 'id')::uuid, asked.id);
+begin
+    update wakeful.job j
+    set rerun = to_jsonb(asked) || jsonb_build_object('id', next_id, 'run_at', due_at, 'delay', null,
+        'correlation_id', coalesce(asked.correlation_id, twin.correlation_id))
+    where j.id = twin.id;
+    return next_id;
+end
+$$;
+
+-- Replaces payload and time of a job that has not started, or only pushes its time.
+create function wakeful.move_twin(twin wakeful.job, asked wakeful.asked_job, due_at timestamptz, mode text, at timestamptz)
+    returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    moved wakeful.job;
+begin
+    update wakeful.job j
+    set payload = case when mode = 'debounce' then j.payload else asked.payload end,
+        metadata = case when mode = 'debounce' then j.metadata else coalesce(asked.metadata, j.metadata) end,
+        rank = -coalesce(asked.priority, -j.rank),
+        expires_at = coalesce(asked.expires_at, j.expires_at),
+        run_at = due_at,
+        state = case when due_at > at then 0 else 1 end,
+        -- One that was ready keeps its place in line.
+        ready_at = case when due_at > at then null else coalesce(j.ready_at, at) end,
+        updated_at = at
+    where j.id = twin.id
+    returning * into moved;
+    perform wakeful.poke(moved.queue, moved.run_at, moved.rank, moved.ready_at, moved.id);
+end
+$$;

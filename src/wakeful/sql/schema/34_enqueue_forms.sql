@@ -1,0 +1,98 @@
+-- The forms of enqueue: for a person or any language (enqueue, enqueue_many), and for clients that send arrays.
+-- Promise, locks: as in enqueue_rows. Public signatures; they do not change within a major version.
+
+-- One job. Returns its id; that of the live twin when dedup joined it to one (with a notice that says so); null when
+-- enqueuing of the task is switched off.
+create function wakeful.enqueue(
+    task text, payload jsonb default '{}', id uuid default null, queue text default null, priority integer default null,
+    run_at timestamptz default null, delay interval default null, max_attempts integer default null,
+    dedup_key text default null, dedup text default null, tenant text default null, correlation_id uuid default null,
+    parent_id uuid default null, created_by text default null, metadata jsonb default null,
+    expires_at timestamptz default null, poke boolean default true
+) returns uuid
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    made constant uuid := coalesce(id, wakeful.new_id());
+    done record;
+begin
+    select r.id, r.action into done from wakeful.enqueue_rows(array[row(1, made, task, coalesce(payload, '{}'), queue, priority,
+        run_at, delay, max_attempts, dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at,
+        null)::wakeful.asked_job], id is null, poke) r;
+    if done.action in ('skipped', 'off') then
+        raise notice 'wakeful: no job made for task % (%)', task,
+            case done.action when 'off' then 'enqueuing of it is off' else 'job ' || done.id || ' has its dedup_key' end;
+    end if;
+    return done.id;
+end
+$$;
+
+-- Many jobs, as a JSON array of objects whose keys are the options of enqueue. Returns their ids in order, and what was
+-- done with each.
+create function wakeful.enqueue_many(jobs jsonb, poke boolean default true)
+    returns table (place integer, id uuid, action text)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    if jsonb_typeof(jobs) is distinct from 'array' then
+        perform wakeful.refuse('WF003', 'jobs is not a JSON array', 'Give an array of objects with at least a task.');
+    end if;
+    return query
+    select e.place, e.id, e.action
+    from wakeful.enqueue_rows(array(
+        select row(o.place, coalesce((j.job ->> 'id')::uuid, wakeful.new_id()), r.task, coalesce(r.payload, '{}'), r.queue, r.priority,
+            r.run_at, r.delay, r.max_attempts, r.dedup_key, r.dedup, r.tenant, r.correlation_id, r.parent_id,
+            r.created_by, r.metadata, r.expires_at, r.default_off)::wakeful.asked_job
+        from jsonb_array_elements(jobs) with ordinality j(job, place)
+        cross join lateral (select j.place::integer as place) o
+        cross join lateral jsonb_populate_record(null::wakeful.asked_job, j.job) r
+        order by j.place), false, enqueue_many.poke) e
+    order by e.place;
+end
+$$;
+
+-- Many jobs, as arrays: one element stands for all rows, a null array for the default.
+create function wakeful.enqueue_batch_1(
+    ids uuid[], tasks text[], payloads text[],
+    queues text[] default null, priorities integer[] default null, run_ats timestamptz[] default null,
+    delays interval[] default null, max_attempts integer[] default null, dedup_keys text[] default null,
+    dedups text[] default null, tenants text[] default null, correlation_ids uuid[] default null,
+    parent_ids uuid[] default null, created_bys text[] default null, metadatas text[] default null,
+    expires_ats timestamptz[] default null, default_offs boolean[] default null,
+    fresh boolean default false, poke boolean default true
+) returns table (place integer, id uuid, action text)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+begin
+    return query
+    select e.place, e.id, e.action
+    from wakeful.enqueue_rows(array(
+        select row(u.place::integer, u.id,
+            case when cardinality(tasks) = 1 then tasks[1] else u.task end, u.payload::jsonb,
+            case when cardinality(queues) = 1 then queues[1] else u.queue end,
+            case when cardinality(priorities) = 1 then priorities[1] else u.priority end,
+            case when cardinality(run_ats) = 1 then run_ats[1] else u.run_at end,
+            case when cardinality(delays) = 1 then delays[1] else u.delay end,
+            case when cardinality(max_attempts) = 1 then max_attempts[1] else u.starts end,
+            case when cardinality(dedup_keys) = 1 then dedup_keys[1] else u.dedup_key end,
+            case when cardinality(dedups) = 1 then dedups[1] else u.dedup end,
+            case when cardinality(tenants) = 1 then tenants[1] else u.tenant end,
+            case when cardinality(correlation_ids) = 1 then correlation_ids[1] else u.correlation_id end,
+            case when cardinality(parent_ids) = 1 then parent_ids[1] else u.parent_id end,
+            case when cardinality(created_bys) = 1 then created_bys[1] else u.created_by end,
+            case when cardinality(metadatas) = 1 then metadatas[1] else u.metadata end::jsonb,
+            case when cardinality(expires_ats) = 1 then expires_ats[1] else u.expires_at end,
+            case when cardinality(default_offs) = 1 then default_offs[1] else u.default_off end)::wakeful.asked_job
+        from unnest(ids, tasks, payloads, queues, priorities, run_ats, delays, max_attempts, dedup_keys, dedups, tenants,
+            correlation_ids, parent_ids, created_bys, metadatas, expires_ats, default_offs) with ordinality
+            u(id, task, payload, queue, priority, run_at, delay, starts, dedup_key, dedup, tenant, correlation_id,
+              parent_id, created_by, metadata, expires_at, default_off, place)), fresh, poke) e
+    order by e.place;
+end
+$$;

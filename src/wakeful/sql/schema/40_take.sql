@@ -1,0 +1,127 @@
+-- Take: ready jobs become running, in line, each with a higher epoch.
+-- Promise: a job is held by one worker at a time; the start is counted here. Each (queue, task) pair is a range of the
+--   index of its own, so jobs of other tasks cost nothing however many there are.
+-- Locks: the rows to be taken, skipping locked ones.
+
+-- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds until there is
+-- something to look for again, null when nothing is known of.
+create type wakeful.claimed_job as (
+    id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint, rank smallint,
+    ready_at timestamptz, run_at timestamptz, created_at timestamptz, started_at timestamptz, lease_expires_at timestamptz,
+    expires_at timestamptz, correlation_id uuid, parent_id uuid, origin_id uuid, tenant text, created_by text,
+    metadata jsonb, attempts jsonb, crashes smallint, due_in double precision
+);
+
+create type wakeful.position as (rank smallint, ready_at timestamptz, id uuid);
+
+-- Takes up to `want` jobs in line order over the given queues and tasks. `after` holds a position for each queue: the
+-- scan starts behind it, and so does not walk over index entries that vacuum could not remove yet.
+create function wakeful.take(
+    worker_id uuid, queues text[], tasks text[], want integer, lease interval, after wakeful.position[])
+    returns setof wakeful.claimed_job
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    -- A few more than wanted are looked at, so that rows which others have locked do not make the claim short.
+    look constant integer := take.want + 16;
+    ids uuid[];
+    taken integer;
+    missing integer := take.want;
+    seen integer;
+    last_rank smallint;
+    last_ready_at timestamptz;
+    last_id uuid;
+begin
+    loop
+        with candidate as materialized (
+            select c.tid, c.rank, c.ready_at, c.id
+            from unnest(queues, after) q(queue, rank, ready_at, id)
+            cross join unnest(tasks) t(task)
+            cross join lateral (
+                select j.ctid as tid, j.rank, j.ready_at, j.id
+                from wakeful.job j
+                where j.queue = q.queue and j.task = t.task and j.state = 1
+                  and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
+                order by j.rank, j.ready_at, j.id
+                limit look
+            ) c
+            order by c.rank, c.ready_at, c.id
+            limit look
+        ), locked as materialized (
+            select j.id
+            from candidate c join wakeful.job j on j.ctid = c.tid
+            where j.state + 0 = 1
+            limit missing
+            for update of j skip locked
+        )
+        select array(select l.id from locked l), (select count(*) from candidate), last.rank, last.ready_at, last.id
+        into ids, seen, last_rank, last_ready_at, last_id
+        from (select) one left join (select c.rank, c.ready_at, c.id from candidate c offset look - 1) last on true;
+
+        return query
+        update wakeful.job j
+        set state = 2, attempt = j.attempt + 1, epoch = j.epoch + 1, worker_id = take.worker_id, started_at = at,
+            lease_expires_at = at + take.lease, updated_at = at
+        where j.id = any (ids) and (j.expires_at is null or j.expires_at > at)
+        returning j.id, j.task::text, j.queue::text, j.payload::jsonb, j.attempt, j.max_attempts, j.epoch, j.rank, j.ready_at, j.run_at,
+            j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id, j.parent_id, j.origin_id,
+            j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.crashes, null::double precision;
+        get diagnostics taken = row_count;
+        if taken < cardinality(ids) then
+            perform wakeful.expire_rows(ids, at);
+        end if;
+        missing := missing - taken;
+        exit when missing = 0 or seen < look;
+        after := array(select greatest(p, row(last_rank, last_ready_at, last_id)::wakeful.position) from unnest(after) p);
+    end loop;
+end
+$$;
+
+-- Whether a job of these queues and tasks is in line behind `after`: one that someone else has locked, or that just came.
+create function wakeful.some_are_ready(queues text[], tasks text[], after wakeful.position[]) returns boolean
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+begin
+    return exists (
+        select from unnest(some_are_ready.queues, some_are_ready.after) q(queue, rank, ready_at, id)
+        cross join unnest(some_are_ready.tasks) t(task)
+        cross join lateral (
+            select from wakeful.job j
+            where j.queue = q.queue and j.task = t.task and j.state = 1
+              and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
+            order by j.rank, j.ready_at, j.id
+            limit 1) r);
+end
+$$;
+
+-- The pairs of queue and task that have live jobs waiting, found by skipping from one to the next in the index.
+create function wakeful.waiting_pairs(out queue text, out task text) returns setof record
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+begin
+    return query
+    with recursive ready as (
+        (select j.queue, j.task from wakeful.job j where j.state = 1 order by j.queue, j.task limit 1)
+        union all
+        select n.queue, n.task from ready r cross join lateral (
+            select j.queue, j.task from wakeful.job j
+            where j.state = 1 and (j.queue, j.task) > (r.queue, r.task) order by j.queue, j.task limit 1) n
+    ), scheduled as (
+        (select j.queue, j.task from wakeful.job j where j.state = 0 order by j.queue, j.task limit 1)
+        union all
+        select n.queue, n.task from scheduled s cross join lateral (
+            select j.queue, j.task from wakeful.job j
+            where j.state = 0 and (j.queue, j.task) > (s.queue, s.task) order by j.queue, j.task limit 1) n
+    )
+    select r.queue::text, r.task::text from ready r union select s.queue::text, s.task::text from scheduled s;
+end
+$$;

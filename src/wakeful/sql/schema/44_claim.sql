@@ -1,0 +1,145 @@
+-- Claim: what a worker asks for when it has free slots.
+-- Promise: takes from the named queues and registered tasks only; nothing that is paused is taken or burns an attempt.
+--   A worker without a lease on each job must be registered, with its own lease running, or the claim is refused.
+-- Locks: see take; a key share on the worker's own row.
+
+-- The tasks, less those that are paused.
+create function wakeful.open_names(kind text, names text[]) returns text[]
+    language plpgsql stable
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not exists (select from wakeful.control c where c.kind = open_names.kind and c.paused) then
+        return names;
+    end if;
+    return array(
+        select n.name from unnest(names) n(name)
+        where not exists (
+            select from wakeful.control c where c.kind = open_names.kind and c.name = n.name and c.paused));
+end
+$$;
+
+-- Holds the worker's row against its rescue for the rest of the transaction.
+create function wakeful.hold_worker(worker_id uuid) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from wakeful.worker w
+    where w.id = hold_worker.worker_id and w.lease_expires_at > wakeful.now() for key share;
+    if not found then
+        perform wakeful.refuse('WF006', format('the lease of worker %s has lapsed', hold_worker.worker_id),
+            'Register again under a new worker id; its jobs are being rescued.');
+    end if;
+end
+$$;
+
+-- Declares which queues the worker wants to be poked for (an empty array: none, it is busy). Writes only on a change.
+create function wakeful.declare_sleep(worker_id uuid, queues text[]) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if declare_sleep.queues = '{}' then
+        delete from wakeful.sleeper s where s.worker_id = declare_sleep.worker_id;
+        return;
+    end if;
+    insert into wakeful.sleeper as s (worker_id, queues) values (declare_sleep.worker_id, declare_sleep.queues)
+    on conflict on constraint sleeper_pkey do update set queues = excluded.queues
+        where s.queues is distinct from excluded.queues;
+end
+$$;
+
+-- A worker's claim. queues[i] is served by lane lanes[i], whose free slots are limits[lanes[i]]; h_* are the horizons,
+-- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue and promote first.
+-- `sleeps`: 'all' or 'these' declares, when slots stay free, that the worker waits for pokes on all or on these queues;
+-- null declares nothing. `pass_on`: poke the next sleeper when more is ready than was taken.
+-- Returns the jobs, then the report.
+create function wakeful.claim_1(
+    worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
+    h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
+    tend boolean default true, sleeps text default null, pass_on boolean default false)
+    returns setof wakeful.claimed_job
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    open_tasks constant text[] := wakeful.open_names('task', tasks);
+    open_queues constant text[] := wakeful.open_names('queue', queues);
+    lane_queues text[];
+    after wakeful.position[];
+    taken integer;
+    short_queues text[] := '{}';
+    due_in double precision;
+begin
+    if lease is null then
+        perform wakeful.hold_worker(worker_id);
+    end if;
+    if tend then
+        perform wakeful.rescue();
+        perform wakeful.expire();
+        if wakeful.promote(open_queues, open_tasks) = 1000 then
+            due_in := 0;
+        end if;
+    end if;
+    for this_lane in 1..cardinality(limits) loop
+        continue when limits[this_lane] <= 0;
+        select array_agg(q.queue), array_agg(row(coalesce(q.rank, -101), coalesce(q.ready_at, '-infinity'),
+            coalesce(q.id, '00000000-0000-0000-0000-000000000000'))::wakeful.position)
+        into lane_queues, after
+        from unnest(queues, lanes, h_ranks, h_ready_ats, h_ids) q(queue, lane, rank, ready_at, id)
+        where q.lane = this_lane and q.queue = any (open_queues);
+        return query select * from wakeful.take(worker_id, lane_queues, open_tasks, limits[this_lane], lease, after);
+        get diagnostics taken = row_count;
+        if taken < limits[this_lane] then
+            short_queues := short_queues || lane_queues;
+            if wakeful.some_are_ready(lane_queues, open_tasks, after) then
+                due_in := least(due_in, 1);
+            end if;
+        elsif pass_on and wakeful.some_are_ready(lane_queues, open_tasks, after) then
+            perform wakeful.poke(lane_queues[1], null, 0::smallint, wakeful.now(), worker_id);
+        end if;
+    end loop;
+    if sleeps is not null then
+        perform wakeful.declare_sleep(worker_id,
+            case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end);
+    end if;
+    if short_queues <> '{}' then
+        due_in := least(due_in, wakeful.next_due(short_queues, open_tasks));
+    end if;
+    return query select (row(null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+        null, null, null, null, null, null, due_in)::wakeful.claimed_job).*;
+end
+$$;
+
+-- Claims up to `want` jobs, each with a lease of its own; null queues or tasks stand for all. For any language and psql.
+create function wakeful.claim(
+    worker_id uuid, queues text[] default null, tasks text[] default null, want integer default 1,
+    lease interval default '5 minutes')
+    returns table (id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint,
+        correlation_id uuid, tenant text, metadata jsonb, created_at timestamptz, lease_expires_at timestamptz)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    served_queues text[] := claim.queues;
+    served_tasks text[] := claim.tasks;
+begin
+    if claim.lease is null or claim.lease <= interval '0' then
+        perform wakeful.refuse('WF003', 'lease is not a positive interval', 'Give a lease such as 5 minutes.');
+    end if;
+    if served_queues is null or served_tasks is null then
+        select coalesce(claim.queues, array_agg(distinct p.queue)), coalesce(claim.tasks, array_agg(distinct p.task))
+        into served_queues, served_tasks from wakeful.waiting_pairs() p;
+    end if;
+    return query
+    select c.id, c.task, c.queue, c.payload, c.attempt, c.max_attempts, c.epoch, c.correlation_id, c.tenant, c.metadata,
+        c.created_at, c.lease_expires_at
+    from wakeful.claim_1(worker_id, served_queues, array_fill(1, array[coalesce(cardinality(served_queues), 0)]),
+        array[claim.want], served_tasks, claim.lease) c
+    where c.id is not null
+    order by c.rank, c.ready_at, c.id;
+end
+$$;

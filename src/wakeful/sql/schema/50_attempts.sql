@@ -1,0 +1,156 @@
+-- The end of an attempt, and of a job: the moves that settle, rescue, cancel and expire share.
+-- Promise: each takes rows that its caller has locked; a row leaves `job` in the statement that writes it elsewhere,
+--   and a rerun that was asked for while it ran becomes the next job in the same transaction.
+-- Locks: none of its own.
+
+-- How one attempt ended. retry_in: the wait before the next start, null for no further start. charged: whether this
+-- start counts. worked: null for a job that was not running.
+create type wakeful.ended_attempt as (
+    id uuid, outcome text, code text, message text, details jsonb, retry_in interval, charged boolean
+);
+
+-- The job's history with the attempt that is ending; unchanged for a job that is not running.
+create function wakeful.history_of(job wakeful.job, ended wakeful.ended_attempt, at timestamptz) returns jsonb
+    language sql stable
+    set search_path = pg_catalog, pg_temp
+    return case when (job).state = 2 then wakeful.with_attempt((job).attempts, jsonb_strip_nulls(jsonb_build_object(
+        'attempt', (job).attempt, 'epoch', (job).epoch, 'worker_id', (job).worker_id, 'started_at', (job).started_at,
+        'ended_at', at, 'outcome', (ended).outcome, 'code', (ended).code, 'message', (ended).message,
+        'details', (ended).details))) else (job).attempts end;
+
+-- Ends the running attempt of locked rows: each is started again when and if it may be, cancelled if that was asked for
+-- meanwhile, and dead otherwise.
+create function wakeful.end_attempts(ends wakeful.ended_attempt[], at timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    again record;
+begin
+    for again in
+        with waiting as (
+            update wakeful.job j
+            set state = case when e.retry_in > interval '0' then 0 else 1 end,
+                run_at = at + e.retry_in,
+                ready_at = case when e.retry_in > interval '0' then null else at end,
+                attempt = case when e.charged then j.attempt else j.attempt - 1 end,
+                attempts = wakeful.history_of(j, e, at),
+                worker_id = null, lease_expires_at = null, updated_at = at
+            from unnest(ends) e
+            where j.id = e.id and j.state + 0 = 2 and j.cancel_requested_at is null
+              and e.retry_in is not null and (not e.charged or j.attempt < j.max_attempts)
+            returning j.queue, j.run_at, j.rank, j.ready_at, j.id
+        )
+        select distinct on (w.queue) w.* from waiting w order by w.queue, (w.ready_at is null), w.rank, w.run_at, w.id
+    loop
+        perform wakeful.poke(again.queue, again.run_at, again.rank, again.ready_at, again.id);
+    end loop;
+    perform wakeful.retire_cancelled(array(
+        select e from unnest(ends) e join wakeful.job j on j.id = e.id
+        where j.state + 0 = 2 and j.cancel_requested_at is not null), at);
+    perform wakeful.retire_dead(array(
+        select e from unnest(ends) e join wakeful.job j on j.id = e.id where j.state + 0 = 2), at);
+end
+$$;
+
+-- Moves locked rows to history as cancelled; returns how many.
+create function wakeful.retire_cancelled(ends wakeful.ended_attempt[], at timestamptz) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    retired integer;
+    reruns jsonb[];
+begin
+    if coalesce(cardinality(ends), 0) = 0 then
+        return 0;
+    end if;
+    with gone as (
+        delete from wakeful.job j using unnest(ends) e where j.id = e.id returning j as job, e as ended
+    ), kept as (
+        insert into wakeful.finished_job (
+            id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at, expires_at,
+            created_at, worker_id, correlation_id, parent_id, origin_id, dedup_key, tenant, created_by, cancel_reason,
+            payload, metadata, attempts)
+        select (g.job).id, (g.job).queue, (g.job).task, 5, (g.job).rank, (g.job).attempt, (g.job).max_attempts,
+            (g.job).epoch, (g.job).run_at, (g.job).ready_at, (g.job).started_at, at, (g.job).expires_at, (g.job).created_at,
+            (g.job).worker_id, (g.job).correlation_id, (g.job).parent_id, (g.job).origin_id, (g.job).dedup_key,
+            (g.job).tenant, (g.job).created_by, coalesce((g.job).cancel_reason, (g.ended).message), (g.job).payload,
+            (g.job).metadata, wakeful.history_of(g.job, g.ended, at)
+        from gone g
+    ), counted as (
+        insert into wakeful.tally_delta (day, task, state, jobs)
+        select wakeful.day_of(at), (g.job).task, 5, count(*) from gone g group by (g.job).task
+    )
+    select count(*), array_agg((g.job).rerun) filter (where (g.job).rerun is not null) into retired, reruns from gone g;
+    perform wakeful.start_reruns(reruns);
+    return retired;
+end
+$$;
+
+-- Moves locked rows to the dead letters; returns how many.
+create function wakeful.retire_dead(ends wakeful.ended_attempt[], at timestamptz) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    retired integer;
+    reruns jsonb[];
+begin
+    if coalesce(cardinality(ends), 0) = 0 then
+        return 0;
+    end if;
+    with gone as (
+        delete from wakeful.job j using unnest(ends) e where j.id = e.id returning j as job, e as ended
+    ), kept as (
+        insert into wakeful.dead_letter (
+            id, task, queue, tenant, correlation_id, error_code, error_message, error_details, died_at, original_job)
+        select (g.job).id, (g.job).task, (g.job).queue, (g.job).tenant, (g.job).correlation_id,
+            coalesce((g.ended).code, 'unknown'), coalesce((g.ended).message, ''), (g.ended).details, at,
+            jsonb_strip_nulls(to_jsonb(g.job) - 'pokes' - 'rerun'
+                || jsonb_build_object('attempts', wakeful.history_of(g.job, g.ended, at)))
+        from gone g
+    ), counted as (
+        insert into wakeful.tally_delta (day, task, state, jobs)
+        select wakeful.day_of(at), (g.job).task, 4, count(*) from gone g group by (g.job).task
+    )
+    select count(*), array_agg((g.job).rerun) filter (where (g.job).rerun is not null) into retired, reruns from gone g;
+    perform wakeful.start_reruns(reruns);
+    return retired;
+end
+$$;
+
+-- Makes the next jobs out of what was asked for while their twins ran.
+create function wakeful.start_reruns(reruns jsonb[]) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if reruns is not null then
+        perform from wakeful.enqueue_rows(array(
+            select jsonb_populate_record(null::wakeful.asked_job, r.asked || jsonb_build_object('place', r.place))
+            from unnest(reruns) with ordinality r(asked, place)), true, true);
+    end if;
+end
+$$;
+
+-- Ends the attempts of locked rows whose lease lapsed; returns how many.
+create function wakeful.end_lapsed(ids uuid[], at timestamptz) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if ids <> '{}' then
+        perform wakeful.end_attempts(array(
+            select row(i.id, 'lapsed', 'lease_lapsed', 'the worker stopped renewing its lease', null, interval '0', true)::wakeful.ended_attempt
+            from unnest(ids) i(id)), at);
+    end if;
+    return cardinality(ids);
+end
+$$;

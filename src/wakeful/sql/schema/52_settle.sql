@@ -1,0 +1,150 @@
+-- Settle: what becomes of a claimed job, by the one who holds it.
+-- Promise: the fence is (id, epoch, worker_id) with the job running. Whatever does not pass it changes nothing, and is
+--   told: the set-wise forms return the refused rows, the single ones raise WF001, so that a transaction they are part
+--   of fails. A row that this very claim has settled already is refused as 'settled', anything else as 'stale'.
+-- Locks: the jobs' rows in id order, waiting for them; extend skips locked rows and reports them as 'locked'.
+
+-- Completes jobs. The state is compared as state + 0: the primary key must find the row, not an index on state.
+create function wakeful.complete_1(worker_id uuid, ids uuid[], epochs bigint[], results text[] default null)
+    returns table (id uuid, refused text)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    done uuid[];
+    reruns jsonb[];
+begin
+    with gone as (
+        delete from wakeful.job j
+        using (select s.id, s.epoch, s.result from unnest(ids, epochs, results) s(id, epoch, result) order by s.id) s
+        where j.id = s.id and j.epoch = s.epoch and j.worker_id = complete_1.worker_id and j.state + 0 = 2
+        returning j.*, s.result
+    ), kept as (
+        insert into wakeful.finished_job (
+            id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at, expires_at,
+            created_at, worker_id, correlation_id, parent_id, origin_id, dedup_key, tenant, created_by, payload, metadata,
+            attempts, result)
+        select g.id, g.queue, g.task, 3, g.rank, g.attempt, g.max_attempts, g.epoch, g.run_at, g.ready_at, g.started_at,
+            at, g.expires_at, g.created_at, g.worker_id, g.correlation_id, g.parent_id, g.origin_id, g.dedup_key, g.tenant,
+            g.created_by, g.payload, g.metadata, g.attempts, g.result::jsonb
+        from gone g
+    ), counted as (
+        insert into wakeful.tally_delta (day, task, state, jobs)
+        select wakeful.day_of(at), g.task, 3, count(*) from gone g group by g.task
+    )
+    select array_agg(g.id), array_agg(g.rerun) filter (where g.rerun is not null) into done, reruns from gone g;
+    if reruns is not null then
+        perform wakeful.start_reruns(reruns);
+    end if;
+    if coalesce(cardinality(done), 0) < cardinality(ids) then
+        return query select * from wakeful.refusals(complete_1.worker_id, ids, epochs, done);
+    end if;
+end
+$$;
+
+-- Why each row that is not in `done` was refused.
+create function wakeful.refusals(worker_id uuid, ids uuid[], epochs bigint[], done uuid[])
+    returns table (id uuid, refused text)
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select s.id, case
+        when exists (
+            select from wakeful.finished_job f
+            where f.id = s.id and f.epoch = s.epoch and f.worker_id = refusals.worker_id) then 'settled'
+        when exists (
+            select from wakeful.dead_letter d
+            where d.id = s.id and (d.original_job ->> 'epoch')::bigint = s.epoch
+              and (d.original_job ->> 'worker_id')::uuid = refusals.worker_id) then 'settled'
+        when exists (
+            select from wakeful.job j
+            where j.id = s.id and j.attempts @> jsonb_build_array(jsonb_build_object(
+                'epoch', s.epoch, 'worker_id', refusals.worker_id))
+              and not j.attempts @> jsonb_build_array(jsonb_build_object(
+                'epoch', s.epoch, 'worker_id', refusals.worker_id, 'outcome', 'lapsed'))) then 'settled'
+        else 'stale' end
+    from unnest(ids, epochs) s(id, epoch)
+    where done is null or s.id <> all (done);
+end
+$$;
+
+-- Locks through the fence, in id order, waiting; returns the ids that pass it.
+create function wakeful.pass_fence(worker_id uuid, ids uuid[], epochs bigint[]) returns uuid[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+begin
+    return array(
+        select j.id
+        from (select s.id, s.epoch from unnest(ids, epochs) s(id, epoch) order by s.id) s
+        join wakeful.job j on j.id = s.id
+        where j.epoch = s.epoch and j.worker_id = pass_fence.worker_id and j.state + 0 = 2
+        for update of j);
+end
+$$;
+
+-- Ends attempts otherwise than by completion. outcomes: failed, snoozed, released, cancelled. retry_ins: null for a
+-- failed one means no further start. A cancelled one is over; a snoozed or released one is not charged.
+create function wakeful.settle_1(
+    worker_id uuid, ids uuid[], epochs bigint[], outcomes text[], codes text[], messages text[], details text[],
+    retry_ins interval[])
+    returns table (id uuid, refused text)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    passed constant uuid[] := wakeful.pass_fence(settle_1.worker_id, ids, epochs);
+    ends constant wakeful.ended_attempt[] := array(
+        select row(s.id, s.outcome, s.code, s.message, s.details::jsonb, s.retry_in, s.outcome = 'failed')::wakeful.ended_attempt
+        from unnest(ids, outcomes, codes, messages, settle_1.details, retry_ins) s(id, outcome, code, message, details, retry_in)
+        where s.id = any (passed));
+begin
+    perform wakeful.retire_cancelled(array(select e from unnest(ends) e where e.outcome = 'cancelled'), at);
+    perform wakeful.end_attempts(array(select e from unnest(ends) e where e.outcome <> 'cancelled'), at);
+    if cardinality(passed) < cardinality(ids) then
+        return query select * from wakeful.refusals(settle_1.worker_id, ids, epochs, passed);
+    end if;
+end
+$$;
+
+-- Renews the leases of jobs that have one of their own.
+create function wakeful.extend_1(worker_id uuid, ids uuid[], epochs bigint[], leases interval[])
+    returns table (id uuid, refused text)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    passed uuid[];
+begin
+    passed := array(
+        select j.id
+        from (select s.id, s.epoch from unnest(ids, epochs) s(id, epoch) order by s.id) s
+        join wakeful.job j on j.id = s.id
+        where j.epoch = s.epoch and j.worker_id = extend_1.worker_id and j.state + 0 = 2
+        for update of j skip locked);
+    update wakeful.job j set lease_expires_at = at + s.lease, updated_at = at
+    from unnest(ids, leases) s(id, lease)
+    where j.id = s.id and j.id = any (passed);
+    if cardinality(passed) < cardinality(ids) then
+        return query
+        select r.id, case when exists (
+            select from unnest(ids, epochs) s(id, epoch) join wakeful.job j on j.id = s.id and j.epoch = s.epoch
+            where s.id = r.id and j.worker_id = extend_1.worker_id and j.state + 0 = 2) then 'locked' else r.refused end
+        from wakeful.refusals(extend_1.worker_id, ids, epochs, passed) r;
+    end if;
+end
+$$;

@@ -1,0 +1,53 @@
+-- The fleet: a worker comes, beats and goes.
+-- Promise: a worker's lease covers all its jobs with one row a beat. A lease that has lapsed is not taken up again: the
+--   worker registers under a new id, since its jobs may be with others by now.
+-- Locks: the worker's own row.
+create function wakeful.register_1(
+    worker_id uuid, name text, queues text[], tasks text[], slots integer, lease interval, details jsonb default null)
+    returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+begin
+    insert into wakeful.worker (id, name, queues, tasks, slots, started_at, beat_at, lease_expires_at, details)
+    values (register_1.worker_id, register_1.name, register_1.queues, register_1.tasks, register_1.slots, at, at,
+        at + register_1.lease, register_1.details);
+end
+$$;
+
+-- Renews the worker's lease; false when it has lapsed.
+create function wakeful.beat_1(worker_id uuid, lease interval) returns boolean
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+begin
+    update wakeful.worker w set beat_at = at, lease_expires_at = at + beat_1.lease
+    where w.id = beat_1.worker_id and w.lease_expires_at > at;
+    return found;
+end
+$$;
+
+-- Takes the worker off the list. Jobs it still holds are released, uncharged.
+create function wakeful.leave_1(worker_id uuid) returns integer
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+    held uuid[];
+begin
+    perform from wakeful.worker w where w.id = leave_1.worker_id for update;
+    held := array(
+        select j.id from wakeful.job j where j.state = 2 and j.worker_id = leave_1.worker_id order by j.id for update);
+    perform wakeful.end_attempts(array(
+        select row(h.id, 'released', null, null, null, interval '0', false)::wakeful.ended_attempt from unnest(held) h(id)), at);
+    delete from wakeful.sleeper s where s.worker_id = leave_1.worker_id;
+    delete from wakeful.worker w where w.id = leave_1.worker_id;
+    return cardinality(held);
+end
+$$;

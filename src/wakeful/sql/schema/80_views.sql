@@ -1,0 +1,61 @@
+-- The views: what a person, a dashboard or another program reads.
+-- Promise: names and meaning of columns hold; columns may be added at the end.
+-- Locks: none.
+create view wakeful.jobs as
+select j.id, j.task::text as task, j.queue::text as queue, wakeful.state_name(j.state) as state,
+    (-j.rank)::smallint as priority, j.payload::jsonb as payload,
+    null::jsonb as result, j.attempt, j.max_attempts, j.epoch, j.run_at, j.created_at, j.updated_at, j.started_at,
+    null::timestamptz as finished_at, j.worker_id,
+    case when j.state = 2 then coalesce(j.lease_expires_at, w.lease_expires_at) end as lease_expires_at,
+    e.error ->> 'code' as last_error_code, e.error ->> 'message' as last_error_message,
+    (e.error ->> 'ended_at')::timestamptz as last_error_at,
+    j.correlation_id, j.parent_id, j.created_by::text as created_by, j.tenant::text as tenant, j.dedup_key::text as dedup_key,
+    j.ready_at, j.expires_at, j.metadata::jsonb as metadata, j.attempts, j.cancel_requested_at, j.cancel_reason, j.origin_id, null::uuid as requeued_as
+from wakeful.job j
+left join wakeful.worker w on w.id = j.worker_id
+cross join lateral (select wakeful.last_error(j.attempts) as error) e
+union all
+select f.id, f.task, f.queue, wakeful.state_name(f.state), (-f.rank)::smallint, f.payload, f.result, f.attempt, f.max_attempts,
+    f.epoch, f.run_at, f.created_at, f.finished_at, f.started_at, f.finished_at, f.worker_id, null,
+    e.error ->> 'code', e.error ->> 'message', (e.error ->> 'ended_at')::timestamptz, f.correlation_id, f.parent_id,
+    f.created_by, f.tenant, f.dedup_key, f.ready_at, f.expires_at, f.metadata, f.attempts, null, f.cancel_reason, f.origin_id,
+    null
+from wakeful.finished_job f
+cross join lateral (select wakeful.last_error(f.attempts) as error) e
+union all
+select d.id, d.task, d.queue, 'dead', (-o.rank)::smallint, o.payload::jsonb, null, o.attempt, o.max_attempts, o.epoch, o.run_at,
+    o.created_at, d.died_at, o.started_at, d.died_at, o.worker_id, null, d.error_code, d.error_message, d.died_at,
+    d.correlation_id, o.parent_id, o.created_by::text, d.tenant, o.dedup_key::text, o.ready_at, o.expires_at, o.metadata::jsonb, o.attempts,
+    o.cancel_requested_at, o.cancel_reason, o.origin_id, d.requeued_as
+from wakeful.dead_letter d
+cross join lateral jsonb_populate_record(null::wakeful.job, d.original_job) o;
+
+create view wakeful.dead_letters as
+select d.id, d.task, d.queue, d.tenant, d.correlation_id, d.error_code, d.error_message, d.error_details, d.died_at,
+    d.acknowledged, d.acknowledged_by, d.acknowledged_at, d.requeued_as, d.requeued_at,
+    (d.original_job ->> 'attempt')::integer as attempt, d.original_job -> 'payload' as payload, d.original_job
+from wakeful.dead_letter d;
+
+-- One row a task and state of what is live or dead and unacknowledged.
+create view wakeful.queue_health as
+select h.task, h.state, count(*) as count, min(h.since) as oldest, max(h.attempt) as max_attempts,
+    extract(epoch from avg(wakeful.now() - h.since))::double precision as avg_age_seconds
+from (
+    select j.task::text as task, wakeful.state_name(j.state) as state, j.created_at as since, j.attempt from wakeful.job j
+    union all
+    select d.task, 'dead', d.died_at, (d.original_job ->> 'attempt')::integer from wakeful.dead_letter d where not d.acknowledged
+) h
+group by h.task, h.state;
+
+create view wakeful.workers as
+select w.id, w.name, w.queues, w.tasks, w.slots, w.started_at, w.beat_at, w.lease_expires_at,
+    w.lease_expires_at > wakeful.now() as alive,
+    exists (select from wakeful.sleeper s where s.worker_id = w.id) as asleep,
+    (select count(*) from wakeful.job j where j.state = 2 and j.worker_id = w.id) as running, w.details
+from wakeful.worker w;
+
+create view wakeful.controls as
+select c.kind, c.name, c.paused, c.enqueuing, c.changed_at, c.changed_by, c.reason from wakeful.control c;
+
+create view wakeful.audits as
+select a.id, a.at, a.actor, a.act, a.job_id, a.details from wakeful.audit a;

@@ -1,0 +1,1 @@
+"""Pure functions that give Statements: the only place that names SQL functions."""
