@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from wakeful.edges.testing import Database
 from wakeful.values.dedup import canonical_json, dedup_key
-
-
-class Database(Protocol):
-    dsn: str
 
 
 @pytest.fixture
 def conn(database: Database) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(database.dsn, autocommit=True) as connection:
+    with database.connect() as connection:
         yield connection
 
 
@@ -46,7 +43,7 @@ payloads = st.dictionaries(texts | awkward_keys, documents, max_size=5)
 names = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1, max_size=10)
 
 # The function-scoped database is shared by all examples on purpose: the functions read no table.
-quick = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def in_sql(conn: psycopg.Connection[Any], task: str, tenant: str | None, payload: str | None) -> bytes:

@@ -96,14 +96,23 @@ def test_a_users_own_missing_table_stays_the_drivers_error(database: Database) -
         fetch(conn, Statement("select * from nowhere", {}, nothing))
 
 
-@pytest.mark.parametrize(
-    ("verb", "role"),
-    [("enqueue", "wakeful_producer"), ("claim", "wakeful_worker"), ("pause", "wakeful_operator")],
-)
-def test_a_denied_function_names_the_role_that_is_needed(database: Database, verb: str, role: str) -> None:
-    message = f"permission denied for function {verb}"
-    with database.connect() as conn, pytest.raises(Refused, match=f"grant {role} to"):
-        fetch(conn, failing("42501", message))
+def test_a_denied_call_names_the_role_that_is_needed(database: Database) -> None:
+    """For every function of ours that one of the roles may call, and for the views."""
+    granted = """
+        select p.oid::regprocedure::text, p.proname, array_agg(distinct r.rolname::text)
+        from pg_proc p
+        cross join lateral aclexplode(p.proacl) acl
+        join pg_roles r on r.oid = acl.grantee and r.rolname ~ '^wakeful_'
+        where p.pronamespace = 'wakeful'::regnamespace
+        group by p.oid
+    """
+    with database.connect() as conn:
+        for _, name, roles in conn.execute(granted).fetchall():
+            with pytest.raises(Refused) as caught:
+                fetch(conn, failing("42501", f"permission denied for function {name}"))
+            assert any(f"grant {role} to" in str(caught.value) for role in roles), (name, roles)
+        with pytest.raises(Refused, match="grant wakeful_viewer to"):
+            fetch(conn, failing("42501", "permission denied for view jobs"))
 
 
 def test_deadlocks_and_timeouts_stay_the_drivers_errors(database: Database) -> None:

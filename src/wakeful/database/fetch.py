@@ -19,7 +19,7 @@ def fetch(conn: psycopg.Connection[Any], statement: Statement[T]) -> T:
     # A cursor class of our own choosing: the connection's may be a RawCursor, which has other placeholders.
     with psycopg.Cursor(conn, row_factory=tuple_row) as cursor:
         try:
-            cursor.execute(statement.sql, statement.params)
+            cursor.execute(statement.sql, statement.params, binary=True)
             rows = cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
             raise translated(error) from error
@@ -30,7 +30,7 @@ async def afetch(conn: psycopg.AsyncConnection[Any], statement: Statement[T]) ->
     """Run the statement in whatever transaction `conn` is in, and decode its rows. Never commits."""
     async with psycopg.AsyncCursor(conn, row_factory=tuple_row) as cursor:
         try:
-            await cursor.execute(statement.sql, statement.params)
+            await cursor.execute(statement.sql, statement.params, binary=True)
             rows = await cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
             raise translated(error) from error

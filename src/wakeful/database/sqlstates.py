@@ -30,9 +30,11 @@ _ATTRIBUTE: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 
-_WORKER_VERBS = (
-    *("claim", "complete", "fail", "snooze", "extend", "release"),
-    *("promote", "rescue", "settle", "turn", "beat", "register"),
+_WORKER_VERBS = frozenset(
+    (
+        *("claim", "complete", "fail", "snooze", "release", "extend", "promote", "rescue", "expire"),
+        *("make_days", "drop_days", "fold_tally"),
+    )
 )
 
 
@@ -106,9 +108,14 @@ def _unavailable(state: str, told: ServerError) -> DatabaseUnavailable:
 
 def _denied(message: str) -> str:
     words = message.replace('"', " ").split()
-    role = "wakeful_viewer"
-    if "function" in words:
-        verb = words[-1].removeprefix("wakeful.")
-        role = "wakeful_worker" if verb.startswith(_WORKER_VERBS) else "wakeful_operator"
-        role = "wakeful_producer" if verb.startswith("enqueue") else role
+    role = _role_for(words[-1]) if "function" in words else "wakeful_viewer"
     return f"{sentence(message)} Ask the database's owner to `grant {role} to` your role."
+
+
+def _role_for(function: str) -> str:
+    if function.startswith("enqueue"):
+        return "wakeful_producer"
+    # A version in the name (`claim_1`) is the mark of what only workers call.
+    if function in _WORKER_VERBS or function.rpartition("_")[2].isdigit():
+        return "wakeful_worker"
+    return "wakeful_viewer" if function == "stats" else "wakeful_operator"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .codec import PayloadCodec, encode_many
-from .encode import DEFAULT_LIMIT_BYTES, encode, encode_result
-from .sanitise import sanitise, sanitise_json
+from wakeful.payload.codec import PayloadCodec, encode_many
+from wakeful.payload.encode import DEFAULT_LIMIT_BYTES, encode, encode_result
+from wakeful.payload.sanitise import sanitise, sanitise_json
 
 __all__ = [
     "DEFAULT_LIMIT_BYTES",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,28 +11,25 @@ from typing import Any, NotRequired
 import msgspec
 from msgspec import inspect as types
 
+from wakeful.payload.plain import from_plain, has_model_equality, is_model_class
+from wakeful.payload.signature import Signature
 from wakeful.values.errors import PayloadError
 
-from .plain import from_plain, is_model_class
-from .signature import Signature
-
 Arguments = dict[str, Any]
-
-_CLASSES = (types.StructType, types.DataclassType, types.CustomType)
 
 
 @dataclass(frozen=True, slots=True)
 class Decoders:
     """How payloads of one signature are read.
 
-    `holds_classes`: equality is partly the user's, so it does not prove that nothing was lost.
-    `holds_datetimes`: a naive one would pass the decoder.
+    `equality_is_doubtful`: a class may compare as equal what is not, so equality does not prove that nothing
+    was lost. `holds_datetimes`: a naive one would pass the decoder.
     """
 
     one: msgspec.json.Decoder[Arguments]
     many: msgspec.json.Decoder[list[Arguments]]
     extra: msgspec.json.Decoder[Arguments]
-    holds_classes: bool
+    equality_is_doubtful: bool
     holds_datetimes: bool
 
 
@@ -51,7 +49,7 @@ def build_decoders(signature: Signature) -> Decoders:
         one=msgspec.json.Decoder(whole, dec_hook=from_plain),
         many=msgspec.json.Decoder(list.__class_getitem__(whole), dec_hook=from_plain),
         extra=msgspec.json.Decoder(dict[str, extra], dec_hook=from_plain),
-        holds_classes=any(isinstance(kind, _CLASSES) for kind in kinds),
+        equality_is_doubtful=any(_may_overlook(kind) for kind in kinds),
         holds_datetimes=any(_may_be_naive(kind) for kind in kinds),
     )
 
@@ -83,6 +81,22 @@ def _every(part: object, seen: set[int]) -> Iterator[types.Type]:
             yield part
         for field in part.__struct_fields__:
             yield from _every(getattr(part, field), seen)
+
+
+def _may_overlook(kind: types.Type) -> bool:
+    """Whether two values of this class may compare as equal though they differ."""
+    match kind:
+        case types.StructType(cls=cls):
+            return cls.__eq__ is not msgspec.Struct.__eq__
+        case types.DataclassType(cls=cls) if dataclasses.is_dataclass(cls):
+            generated = getattr(cls.__eq__, "__code__", None)
+            written_by_hand = generated is not None and generated.co_filename != "<string>"
+            return written_by_hand or not all(field.compare for field in dataclasses.fields(cls))
+        case types.DataclassType():
+            return True
+        case types.CustomType(cls=cls):
+            return cls is not object and not has_model_equality(cls)
+    return False
 
 
 def _may_be_naive(kind: types.Type) -> bool:

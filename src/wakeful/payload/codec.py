@@ -9,15 +9,14 @@ from typing import Any, Final
 
 import msgspec
 
+from wakeful.payload.annotations import Arguments, Decoders, build_decoders
+from wakeful.payload.encode import DEFAULT_LIMIT_BYTES, check_text, refuse_fault, to_text
+from wakeful.payload.faults import MOST_LEVELS
+from wakeful.payload.plain import ENCODER
+from wakeful.payload.refusal import decode_refusal
+from wakeful.payload.signature import IsContext, Signature, read_signature
+from wakeful.payload.text import may_hold_naive_datetime, may_hold_nul, nests_deeper
 from wakeful.values.errors import PayloadError
-
-from .annotations import Arguments, Decoders, build_decoders
-from .encode import DEFAULT_LIMIT_BYTES, check_text, refuse_fault, to_text
-from .faults import MOST_LEVELS
-from .plain import ENCODER
-from .refusal import decode_refusal
-from .signature import IsContext, Signature, read_signature
-from .text import may_hold_naive_datetime, may_hold_nul, nests_deeper
 
 _RAW_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ROWS_AT_ONCE: Final = 500
@@ -108,6 +107,8 @@ class PayloadCodec:
             given = _RAW_MEMBERS.decode(text)
             if len(given) != len(arguments):
                 self._check_names(given)
+        if self._decoders.holds_datetimes and may_hold_naive_datetime(text):
+            refuse_fault(arguments, arguments)
         return arguments
 
     def all_certain(self, texts: list[bytes], rows: list[Arguments], limit_bytes: int) -> bool:
@@ -129,7 +130,7 @@ class PayloadCodec:
         return not (
             arrives != sent
             or may_hold_nul(text)
-            or (decoders.holds_classes and b"null" in text)
+            or (decoders.equality_is_doubtful and b"null" in text)
             or (decoders.holds_datetimes and may_hold_naive_datetime(text))
         )
 

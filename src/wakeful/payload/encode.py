@@ -11,12 +11,11 @@ from typing import Final
 
 import msgspec
 
+from wakeful.payload.faults import MOST_LEVELS, UNKNOWN, first_fault
+from wakeful.payload.paths import Step, joined, member
+from wakeful.payload.plain import ENCODER
+from wakeful.payload.text import may_hold_nul, nests_deeper
 from wakeful.values.errors import PayloadError
-
-from .faults import MOST_LEVELS, first_fault
-from .paths import Step, joined, member
-from .plain import ENCODER
-from .text import may_hold_nul, nests_deeper
 
 DEFAULT_LIMIT_BYTES: Final = 262_144
 
@@ -37,7 +36,10 @@ def encode_result(value: object, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> s
 def _stored(value: object, root: tuple[Step, ...], limit_bytes: int) -> str:
     text = to_text(value, root)
     check_text(text, value, limit_bytes, root)
-    arrives = _ANY.decode(text)
+    try:
+        arrives = _ANY.decode(text)
+    except msgspec.DecodeError as error:  # A msgspec.Raw is written as it stands.
+        raise PayloadError(joined(root), f"is not JSON ({error}): send values, not prepared text.") from error
     if arrives != value or may_hold_nul(text):
         refuse_fault(value, arrives, root)
     return text.decode()
@@ -49,6 +51,7 @@ def to_text(value: object, root: tuple[Step, ...] = ()) -> bytes:
         return ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         refuse_fault(value, value, root)
+        refuse_fault(value, UNKNOWN, root)
         raise PayloadError(
             joined(root), f"cannot be encoded as JSON ({error}): send plain values."
         ) from error

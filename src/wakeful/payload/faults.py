@@ -17,17 +17,18 @@ from uuid import UUID
 
 import msgspec
 
+from wakeful.payload.paths import Step, joined
+from wakeful.payload.plain import ENCODER, is_model
 from wakeful.values.wording import shown
-
-from .paths import Step, joined
-from .plain import ENCODER, is_model
 
 MOST_LEVELS: Final = 64
 
 _MOST_INTEGER_BITS: Final = 14_284  # 4300 decimal digits, the most that Python reads back.
 _LEAVES: Final = (str, int, float, Decimal, date, time, timedelta, UUID, bytes, bytearray, memoryview)
 
-_UNKNOWN: Final = object()
+_MINUTE: Final = timedelta(minutes=1)
+UNKNOWN: Final = object()
+"""What arrives where nobody says what it will be: then keys that are not text are faults."""
 
 
 class Fault(NamedTuple):
@@ -37,7 +38,7 @@ class Fault(NamedTuple):
     problem: str
 
 
-def first_fault(value: object, arrives: object = _UNKNOWN, root: tuple[Step, ...] = ()) -> Fault | None:
+def first_fault(value: object, arrives: object = UNKNOWN, root: tuple[Step, ...] = ()) -> Fault | None:
     """The first fault in document order, or None. `arrives` is what the handler would get, where known."""
     return _fault(value, arrives, root, 1)
 
@@ -47,20 +48,22 @@ def _fault(value: object, arrives: object, path: tuple[Step, ...], level: int) -
         return None
     if isinstance(value, enum.Enum):
         return _unencodable(value, path) or _fault(value.value, arrives, path, level)
-    problem = _leaf_problem(value)
-    if problem is not None:
-        return Fault(joined(path), problem)
+    if isinstance(value, _LEAVES):
+        problem = _leaf_problem(value)
+        return None if problem is None else Fault(joined(path), problem)
     children = _children(value, arrives)
     if children is None:
-        return None if isinstance(value, _LEAVES) else _unencodable(value, path)
+        return _unencodable(value, path)
     if level > MOST_LEVELS:
-        return Fault(
-            joined(path[:4]), f"nests deeper than {MOST_LEVELS} levels or contains itself: flatten it."
-        )
+        problem = f"nests deeper than {MOST_LEVELS} levels or contains itself: flatten it."
+        return Fault(joined(path[:4]), problem)
     if isinstance(value, Mapping) and (problem := _key_problem(value, arrives)):
         return Fault(joined(path), problem)
-    faults = (_fault(child, arrived, (*path, step), level + 1) for step, child, arrived in children)
-    return next((fault for fault in faults if fault is not None), None)
+    for step, child, arrived in children:
+        fault = _fault(child, arrived, (*path, step), level + 1)
+        if fault is not None:
+            return fault
+    return _unencodable(value, path) if is_model(value) else None
 
 
 def _leaf_problem(value: object) -> str | None:
@@ -77,6 +80,8 @@ def _leaf_problem(value: object) -> str | None:
             return f"is Decimal {value}, which is no amount: send None or text instead."
         case datetime() if value.utcoffset() is None:
             return "is a datetime without a time zone: make it aware, as in datetime.now(timezone.utc)."
+        case datetime() | time() if (value.utcoffset() or _MINUTE) % _MINUTE:
+            return "has a time zone of odd seconds, which JSON's dates lack: convert it to UTC."
     return None
 
 
@@ -122,11 +127,11 @@ def _children(value: object, arrives: object) -> Iterator[tuple[Step, object, ob
     if isinstance(value, list | tuple | deque):
         return ((index, item, _at(arrives, index)) for index, item in enumerate(value))
     if isinstance(value, Set):
-        return ((index, item, _UNKNOWN) for index, item in enumerate(value))
+        return ((index, item, UNKNOWN) for index, item in enumerate(value))
     names = _field_names(value)
     if names is None:
         return None
-    return ((name, getattr(value, name, None), getattr(arrives, name, _UNKNOWN)) for name in names)
+    return ((name, getattr(value, name, None), getattr(arrives, name, UNKNOWN)) for name in names)
 
 
 def _key(key: object) -> str:
@@ -135,10 +140,10 @@ def _key(key: object) -> str:
 
 def _at(arrives: object, key: Any) -> object:
     if isinstance(arrives, Mapping):
-        return arrives.get(key, _UNKNOWN)
+        return arrives.get(key, UNKNOWN)
     if isinstance(arrives, list | tuple) and isinstance(key, int) and key < len(arrives):
         return arrives[key]
-    return _UNKNOWN
+    return UNKNOWN
 
 
 def _field_names(value: object) -> tuple[str, ...] | None:

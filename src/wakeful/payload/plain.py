@@ -45,7 +45,7 @@ def to_plain(value: object) -> object:
         case deque():
             return list(value)
     if is_model(value):
-        return value.model_dump(mode="json", by_alias=True, round_trip=True)
+        return value.model_dump(mode="json", by_alias=True, round_trip=True, warnings=False)
     raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
 
 
@@ -70,6 +70,12 @@ def is_model_class(kind: object) -> bool:
     """Whether this is a class of pydantic models."""
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
+
+
+def has_model_equality(kind: type[Any]) -> bool:
+    """Whether models of this class are compared as pydantic does, field by field."""
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and kind.__eq__ is pydantic.BaseModel.__eq__
 
 
 def _refusal(error: ValueError) -> ModelRefusal:

@@ -8,10 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
+from wakeful.payload.paths import Step, followed, joined, split_message
+from wakeful.payload.plain import ModelRefusal
 from wakeful.values.errors import PayloadError
-
-from .paths import Step, followed, joined, split_message
-from .plain import ModelRefusal
 
 _MEMBER: Final = re.compile(r"Object (?:missing required|contains unknown) field `(.+)`$")
 
@@ -23,7 +22,8 @@ def decode_refusal(
     if not isinstance(error, msgspec.ValidationError):
         return PayloadError("", f"is not JSON ({error}): enqueue it through wakeful, or correct the text.")
     reason, steps = split_message(str(error))
-    steps = _with_keys(msgspec.json.decode(text), steps, decoder.decode)
+    if None in steps:
+        steps = _with_keys(msgspec.json.decode(text), steps, decoder.decode)
     if isinstance(error.__cause__, ModelRefusal):
         steps = [*steps, *error.__cause__.place]
     if found := _MEMBER.search(reason):

@@ -13,9 +13,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from .encode import DEFAULT_LIMIT_BYTES
-from .faults import MOST_LEVELS
-from .plain import ENCODER
+from wakeful.payload.encode import DEFAULT_LIMIT_BYTES
+from wakeful.payload.faults import MOST_LEVELS
+from wakeful.payload.plain import ENCODER
 
 DEFAULT_TEXT_LIMIT_BYTES: Final = 16_384
 
@@ -60,26 +60,30 @@ def sanitise_json(value: object, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> str:
 
 
 def _storable(value: object, level: int) -> object:
+    try:
+        return _nearest(value, level)
+    except Exception:  # Whatever a user's object does here, the job must still be settled.
+        return sanitise(value, _LONGEST_REPR_BYTES)
+
+
+def _nearest(value: object, level: int) -> object:
     match value:
         case None | bool():
             return value
         case str():
             return _cleaned(value)
-        case int() | float() if _is_plain_number(value):
-            return value
+        case int() | float():
+            return value if _is_plain(value) else sanitise(value)
         case Mapping() | list() | tuple() | deque() | Set() if level > MOST_LEVELS:
             return "…"
         case Mapping():
             return {_cleaned(_told(key)): _storable(item, level + 1) for key, item in value.items()}
         case list() | tuple() | deque() | Set():
             return [_storable(item, level + 1) for item in value]
-    try:
-        return _storable(msgspec.json.decode(ENCODER.encode(value)), level)
-    except Exception:  # Whatever a user's object does here, the job must still be settled.
-        return sanitise(value, _LONGEST_REPR_BYTES)
+    return _storable(msgspec.json.decode(ENCODER.encode(value)), level)
 
 
-def _is_plain_number(value: float) -> bool:
+def _is_plain(value: float) -> bool:
     return value.bit_length() < 10_000 if isinstance(value, int) else isfinite(value)
 
 

@@ -13,6 +13,7 @@ from wakeful.values.errors import PayloadError
 IsContext = Callable[[object], bool]
 
 _EMPTY = inspect.Parameter.empty
+_UNRESOLVED = (NameError, TypeError, AttributeError, SyntaxError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,11 @@ class Signature:
         """The annotation as a type; one that means nothing at run time is told with its parameter."""
         try:
             return resolve(annotation, self.scope, self.namespace)
-        except NameError as error:
+        except _UNRESOLVED as error:
             raise PayloadError(
                 parameter,
-                f"of {self.name} is annotated {annotation!r}, but {error}: "
-                "import that name at run time, at module level, not under TYPE_CHECKING.",
+                f"of {self.name} is annotated {annotation!r}, which is no type at run time ({error}): "
+                "import it at module level, not under TYPE_CHECKING.",
             ) from None
 
 
@@ -101,7 +102,7 @@ def _is_context(
         return False
     try:
         return is_context(resolve(annotation, scope, namespace))
-    except (NameError, TypeError):
+    except _UNRESOLVED:
         # Imported for the type checker only, or defined later: judged by its name.
         return is_context(annotation)
 

@@ -27,6 +27,7 @@ def may_hold_nul(text: bytes) -> bool:
     return b"\\u0000" in text
 
 
-def may_hold_naive_datetime(text: bytes) -> bool:
+def may_hold_naive_datetime(text: bytes | str) -> bool:
     """Whether some string looks like a date and time without an offset."""
-    return _NAIVE_DATETIME.search(text) is not None
+    data = text.encode() if isinstance(text, str) else text
+    return _NAIVE_DATETIME.search(data) is not None

@@ -34,11 +34,34 @@ def applied_migrations() -> Statement[tuple[AppliedMigration, ...]]:
 
 
 def ledger_exists() -> Statement[bool]:
-    """Whether this database has, or had, a schema of ours."""
+    """Whether this database has a ledger."""
+    # Asked of the catalogue's rows: to_regclass answers from a cache that knows nothing yet of what another
+    # session has committed, not even under a lock that waited for it.
     return Statement(
-        "select pg_catalog.to_regclass('wakeful.migration') is not null",
+        """
+        select exists (
+            select from pg_catalog.pg_class c
+            join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+            where n.nspname = 'wakeful' and c.relname = 'migration')
+        """,
         {},
         lambda rows: bool(rows[0][0]),
+    )
+
+
+def strangers(ours: Sequence[str]) -> Statement[tuple[str, ...]]:
+    """Tables and views in our schema that are not ours: a role named `wakeful` makes its tables there."""
+    return Statement(
+        """
+        select c.relname::text
+        from pg_catalog.pg_class c
+        join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+        where n.nspname = 'wakeful' and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
+            and c.relname <> all (%(ours)s::text[])
+        order by 1
+        """,
+        {"ours": list(ours)},
+        lambda rows: tuple(row[0] for row in rows),
     )
 
 

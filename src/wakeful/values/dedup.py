@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
-from .errors import PayloadError
-from .wording import shown
+from wakeful.values.errors import PayloadError
+from wakeful.values.wording import shown
 
 # What PostgreSQL's numeric, and so jsonb, can hold.
 _DIGITS_BEFORE_POINT: Final = 131_072

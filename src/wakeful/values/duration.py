@@ -8,8 +8,8 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Final
 
-from .errors import InvalidOption
-from .wording import shown
+from wakeful.values.errors import InvalidOption
+from wakeful.values.wording import shown
 
 DurationLike = timedelta | float | int | str
 

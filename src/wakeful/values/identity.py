@@ -16,8 +16,8 @@ from time import time_ns
 from typing import Final
 from uuid import UUID, SafeUUID
 
-from .errors import InvalidOption
-from .wording import shown
+from wakeful.values.errors import InvalidOption
+from wakeful.values.wording import shown
 
 _VERSION_AND_VARIANT: Final = 0x7 << 76 | 0b10 << 62
 _RANDOM_BITS: Final = (1 << 62) - 1

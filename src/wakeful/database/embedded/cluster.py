@@ -70,11 +70,15 @@ def open_cluster(engine: Engine, settings: Mapping[str, str]) -> int:
 def _check(engine: Engine) -> None:
     layout, binaries = engine.layout, engine.binaries
     made_by = major_of(layout.cluster)
+    if made_by is None:
+        raise layout.error(
+            f"{layout.cluster} is no data directory of PostgreSQL: choose another --directory, or remove it."
+        )
     if made_by != binaries.major:
         raise layout.error(
-            f"The data in {layout.directory} was made by PostgreSQL {made_by or '(unknown)'}, and the "
-            f"programs in {binaries.folder} are PostgreSQL {binaries.major}: set WAKEFUL_PG_BIN to the folder "
-            f"of a PostgreSQL {made_by or '(unknown)'}, or remove the data with `wakeful db reset`."
+            f"The data in {layout.directory} was made by PostgreSQL {made_by}, and the programs in "
+            f"{binaries.folder} are PostgreSQL {binaries.major}: set WAKEFUL_PG_BIN to the folder of a "
+            f"PostgreSQL {made_by}, or remove the data with `wakeful db reset`."
         )
     if not layout.password.exists():
         raise layout.error(

@@ -12,6 +12,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from wakeful.database.embedded.account import Account
@@ -80,7 +81,9 @@ def _fill(draft: Path, install: Path) -> None:
 def _trusted(shelf: Path) -> bool:
     """Whether the folder is there, or can be made, and nobody but root can put anything into it."""
     try:
-        shelf.mkdir(mode=0o755, exist_ok=True)
+        with suppress(FileExistsError):
+            shelf.mkdir()
+            shelf.chmod(0o755)
         found = shelf.lstat()
     except OSError:
         return False

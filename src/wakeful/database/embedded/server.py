@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
-import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,8 +30,6 @@ from wakeful.values.errors import EmbeddedServerError
 
 LINGER_SECONDS = 10.0
 SECONDS_TO_STOP = 60.0
-
-_one_at_a_time = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +63,22 @@ def ensure(
         )
     check_settings(settings or {})
     layout = locate(directory)
-    with _one_at_a_time:
-        if in_use(layout.users_lock) and not pinned and (state := running_state(layout)):
-            return _server_of(layout, state)
-        prepare(layout)
-        with held(layout.start_lock) as start_lock, used(layout.users_lock):
-            if state := _join(layout, pinned):
-                return _server_of(layout, state)
+    if in_use(layout.users_lock) and not pinned and (state := running_state(layout)):
+        return _server_of(layout, state)
+    prepare(layout)
+    with held(layout.start_lock) as start_lock, used(layout.users_lock):
+        state = _join(layout, pinned)
+        if state is None:
             found = find_binaries(major_of(layout.cluster))
-            request = Request(
-                str(found.folder), found.version, start_lock, pinned, linger_seconds, settings or {}
-            )
-            return _server_of(layout, launch(layout, request))
+            folder, version = str(found.folder), found.version
+            request = Request(folder, version, start_lock, pinned, linger_seconds, settings or {})
+            state = launch(layout, request)
+    return _server_of(layout, state)
 
 
 def release(directory: Path | None = None) -> None:
     """Let the server of `directory` end before this process does. Idempotent."""
-    with _one_at_a_time:
-        end_use(locate(directory).users_lock)
+    end_use(locate(directory).users_lock)
 
 
 def stop(directory: Path | None = None) -> bool:
@@ -143,6 +139,10 @@ def _stop(layout: Layout) -> bool:
         raise layout.error(
             f"The server in {layout.directory} did not end within {SECONDS_TO_STOP:.0f} s: see {layout.log}."
         )
+    if state:
+        # Left behind if the supervisor was killed.
+        with suppress(OSError):
+            Path(state.socket_directory).rmdir()
     return running
 
 

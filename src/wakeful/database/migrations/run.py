@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,13 +18,14 @@ from wakeful.database.migrations.files import SHIPPED, Migration, newest_version
 from wakeful.database.migrations.plan import MigrationStatus, plan, statuses
 from wakeful.database.migrations.script import OPENING, Direction, body, script
 from wakeful.database.sqlstates import sentence
-from wakeful.statements.schema import AppliedMigration, applied_migrations, ledger_exists
-from wakeful.values.errors import DatabaseUnavailable, MigrationError, Refused, WakefulError
+from wakeful.statements.schema import AppliedMigration, applied_migrations, ledger_exists, strangers
+from wakeful.values.errors import DatabaseUnavailable, MigrationError, Refused, SchemaMismatch, WakefulError
 
 Report = Callable[[Migration], None]
 
 ATTEMPTS = 6
 OLDEST_SERVER = 150000
+_NAME = re.compile(r"\bwakeful\.(\w+)")
 
 
 def up(
@@ -64,7 +66,11 @@ def sql(
 
 def applied(conn: psycopg.Connection[Any]) -> tuple[AppliedMigration, ...]:
     """The ledger; empty where there is none."""
-    return fetch(conn, applied_migrations()) if fetch(conn, ledger_exists()) else ()
+    try:
+        return fetch(conn, applied_migrations()) if fetch(conn, ledger_exists()) else ()
+    except SchemaMismatch:
+        # Another migrator took it away between the two questions.
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +83,9 @@ class _Journey:
     def run(self, report: Report | None) -> tuple[Migration, ...]:
         _check_connection(self.conn)
         done = []
-        for migration in self._ahead():
-            if self._step_patiently(migration):
+        while ahead := self._ahead():
+            migration = self._step_patiently(ahead[0])
+            if migration:
                 done.append(migration)
                 if report:
                     report(migration)
@@ -87,33 +94,45 @@ class _Journey:
     def _ahead(self) -> tuple[Migration, ...]:
         return plan(self.direction, self.known, applied(self.conn), self.to)
 
-    def _step_patiently(self, migration: Migration) -> bool:
+    def _step_patiently(self, expected: Migration) -> Migration | None:
         for attempt in range(ATTEMPTS):
             try:
-                return self._step(migration)
+                return self._step()
             except (LockNotAvailable, DeadlockDetected):
                 # The users' queries that queued up behind our lock request go first.
                 time.sleep(random.uniform(0.1, 0.2) * 2**attempt)
         raise MigrationError(
-            f"Migration {migration.label} gave up after {ATTEMPTS} tries: other sessions hold locks that it "
+            f"Migration {expected.label} gave up after {ATTEMPTS} tries: other sessions hold locks that it "
             "needs. Nothing was changed; end long transactions, then run it again.",
-            migration=migration.label,
+            migration=expected.label,
         )
 
-    def _step(self, migration: Migration) -> bool:
-        """One migration in one transaction; False when another migrator did it while this one waited."""
-        text = body(migration, self.direction)
+    def _step(self) -> Migration | None:
+        """The next migration in one transaction; None when another migrator did it while this one waited."""
         with self.conn.transaction():
             self.conn.execute(OPENING, prepare=False)
-            if migration not in self._ahead():
-                return False
+            ahead = self._ahead()
+            if not ahead:
+                return None
+            if self.direction == "down" and ahead[0].version == 1:
+                self._check_strangers()
+            text = body(ahead[0], self.direction)
             try:
                 self.conn.execute(text, prepare=False)
             except (LockNotAvailable, DeadlockDetected):
                 raise
             except psycopg.Error as error:
-                raise _failure(migration, text, error) from error
-        return True
+                raise _failure(ahead[0], text, error) from error
+        return ahead[0]
+
+    def _check_strangers(self) -> None:
+        """The last step down takes the whole schema away: nothing of anybody else's may be in it."""
+        ours = {name for migration in self.known for name in _NAME.findall(migration.up)}
+        if found := fetch(self.conn, strangers(sorted({"migration", *ours}))):
+            raise MigrationError(
+                f"The schema wakeful also holds what is not wakeful's: {', '.join(found)}. Move it away "
+                f"first: `alter table wakeful.{found[0]} set schema public`.",
+            )
 
 
 def _failure(migration: Migration, text: str, error: psycopg.Error) -> WakefulError:

@@ -11,11 +11,13 @@ import sys
 from typing import NoReturn
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 from wakeful.values.errors import ConfigError, InvalidOption, PayloadError, UnknownTask, WakefulError
 
 # A command is `wakeful.edges.cli.<module>:<name>`. Its text is here, so that `--help` imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "db": ("db", "Start, stop and look at the embedded PostgreSQL."),
     "migrate": ("migrate", "Bring the database's schema up to date, or back."),
 }
 
@@ -57,15 +59,19 @@ def unknown_command(name: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, COMMANDS, n=1)
-    return f"No such command '{name}'. " + (f"Did you mean '{near[0]}'?" if near else "Try 'wakeful --help'.")
+    return f"No such command '{name}'." + (f" Did you mean '{near[0]}'?" if near else "")
 
 
 def show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Print the version and stop."""
     if wanted and not ctx.resilient_parsing:
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        click.echo(f"wakeful {version('wakeful')}")
+        try:
+            found = version("wakeful")
+        except PackageNotFoundError:
+            found = "(a checkout that is not installed)"
+        click.echo(f"wakeful {found}")
         ctx.exit()
 
 
@@ -88,25 +94,36 @@ def main() -> NoReturn:
 def run(args: list[str] | None = None) -> int:
     """Run a command; errors become a sentence on stderr, and the exit code is returned."""
     try:
-        return cli.main(args, standalone_mode=False, prog_name="wakeful") or 0
-    except click.ClickException as error:
+        code = cli.main(args, standalone_mode=False, prog_name="wakeful")
+        return code if isinstance(code, int) else 0
+    except NoArgsIsHelpError as error:
         error.show()
-        return error.exit_code
+        return 2
+    except click.UsageError as error:
+        return fail(f"{error.format_message()} {where_to_look(error)}", 2)
+    except click.ClickException as error:
+        return fail(error.format_message(), 1)
     except click.Abort:
         return fail("Interrupted.", 1)
     except WakefulError as error:
         return fail(error.message, 2 if isinstance(error, USAGE_ERRORS) else 1)
     except BrokenPipeError:
         return broken_pipe()
-    # The last line of defence: whatever a command did not foresee is still told in a sentence.
     except Exception as error:
-        return fail(f"{type(error).__name__}: {error} (WAKEFUL_DEBUG=1 shows where).", 1)
+        # The last line of defence: whatever a command did not foresee is still told in a sentence.
+        told = str(error).strip().partition("\n")[0]
+        return fail(f"{type(error).__name__}: {told} (WAKEFUL_DEBUG=1 shows where).", 1)
 
 
 def fail(sentence: str, code: int) -> int:
     """Tell people on stderr; stdout stays for the answer."""
     click.echo(f"wakeful: {sentence}", err=True)
     return code
+
+
+def where_to_look(error: click.UsageError) -> str:
+    """The help that would have told."""
+    return f"See `{error.ctx.command_path if error.ctx else 'wakeful'} --help`."
 
 
 def broken_pipe() -> int:

@@ -74,6 +74,8 @@ create table wakeful.job (
     max_attempts        integer     not null,
     epoch               bigint      not null default 0,
     crashes             smallint    not null default 0,
+    shared_crashes      smallint    not null default 0,
+    suspect             boolean     not null default false,
     pokes               boolean     not null,
     run_at              timestamptz not null,
     ready_at            timestamptz,
@@ -95,6 +97,9 @@ create table wakeful.job (
     metadata            wakeful.json_object,
     attempts            jsonb,
     rerun               jsonb,
+    saved               jsonb,
+    progress            jsonb,
+    counters            jsonb,
 
     constraint job_pkey primary key (id),
     constraint job_state_is_live check (state between 0 and 2),
@@ -118,6 +123,7 @@ create index job_scheduled on wakeful.job (queue, task, run_at, id) where state 
 create index job_running on wakeful.job (worker_id, id) where state = 2;
 create index job_lease on wakeful.job (lease_expires_at, id) where state = 2 and lease_expires_at is not null;
 create index job_expiry on wakeful.job (expires_at, id) where expires_at is not null;
+create index job_suspect on wakeful.job (queue, task) where state = 1 and suspect;
 create unique index job_dedup on wakeful.job (task, dedup_key) where dedup_key is not null;
 
 -- ==== 11_history.sql
@@ -151,6 +157,8 @@ create table wakeful.finished_job (
     payload             jsonb       not null,
     metadata            jsonb,
     attempts            jsonb,
+    progress            jsonb,
+    counters            jsonb,
     result              jsonb,
 
     constraint finished_job_state_is_final check (state in (3, 5))
@@ -234,9 +242,11 @@ create table wakeful.worker (
 ) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
 
 -- Who wants to be poked. It holds nothing worth keeping over a crash: a worker that reconnects declares itself again.
+-- `until` is when a caller outside the fleet must have declared itself again; null for a worker, which is rescued.
 create unlogged table wakeful.sleeper (
-    worker_id uuid   not null,
+    worker_id uuid        not null,
     queues    text[],
+    until     timestamptz,
     constraint sleeper_pkey primary key (worker_id)
 ) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
 
@@ -286,8 +296,8 @@ $$;
 -- spread by a tenth.
 create function wakeful.backoff(attempt integer) returns interval
     language sql volatile parallel safe
-    return pg_catalog.make_interval(secs =>
-        least(300.0, power(2.0, least(greatest(attempt, 1), 20) - 1)) * (1 + 0.1 * (2 * pg_catalog.random() - 1)));
+    return pg_catalog.make_interval(secs => least(300.0,
+        power(2.0, least(greatest(attempt, 1), 20) - 1) * (1 + 0.1 * (2 * pg_catalog.random() - 1))));
 
 -- Appends one attempt to a job's history. The newest hundred are kept: a job may be snoozed for years.
 create function wakeful.with_attempt(attempts jsonb, entry jsonb) returns jsonb
@@ -302,6 +312,16 @@ create function wakeful.last_error(attempts jsonb) returns jsonb
     language sql immutable parallel safe
     return (select a.entry from pg_catalog.jsonb_array_elements(attempts) with ordinality a(entry, place)
         where a.entry ? 'code' order by a.place desc limit 1);
+
+-- Two sets of counters, {name: number}, as one.
+create function wakeful.added_up(counters jsonb, more jsonb) returns jsonb
+    language sql immutable parallel safe
+    return (
+        select pg_catalog.jsonb_object_agg(c.name, c.number) from (
+            select e.key as name, sum(e.value::numeric) as number
+            from (select * from pg_catalog.jsonb_each_text(coalesce(counters, '{}'))
+                union all select * from pg_catalog.jsonb_each_text(more)) e
+            group by e.key) c);
 
 -- ==== 15_dedup_key.sql
 -- The dedup key of a job's content: task::tenant-or-global::sorted-json.
@@ -352,45 +372,47 @@ as $$
 $$;
 
 -- ==== 20_poke.sql
--- The poke: a hint on channel `wakeful` that a job became runnable, or will, sooner than sleepers know.
+-- The poke: a hint to sleepers that a job became runnable, or will, sooner than they know.
+-- Channels: every worker listens on `wakeful` and on its own, `wakeful_` and its id in hex. A poke goes to two sleepers
+--   that serve the queue, chosen at random: one would do, the second is there in case the first has just died. Who finds
+--   more than it can take pokes the next two. So one job never wakes a fleet.
 -- Format (JSON): {"q": queue, "in": milliseconds until due, "at": [rank, ready_at in microseconds since 1970, id]}
---   "at" is the least position in line that the sender added, and is absent for a job that is due later.
---   {"cancel": worker_id} asks one worker to look for cancelled jobs; {"canary": worker_id} goes to one listener;
---   {"look": true} asks everyone to look again (something was resumed).
--- Promise: sent when the transaction commits, and only if a worker that serves the queue sleeps. A transaction
---   that sees an old snapshot (repeatable read, serializable) cannot know who sleeps, and always sends.
+--   "at" is the least position in line that the sender added; it is absent for a job that is due later, and where the
+--   sender knows only that there is more.
+--   {"look": true} asks to look again (something was resumed); {"cancel": true} asks a worker to look for jobs of its own
+--   that were cancelled; {"canary": number} tells a worker that its listener hears.
+-- Promise: sent when the transaction commits, and only if a worker that serves the queue sleeps. A transaction that sees
+--   an old snapshot (repeatable read, serializable) cannot know who sleeps, and pokes everyone.
 -- Locks: none; NOTIFY takes PostgreSQL's own commit lock, which is why nobody is poked while all are busy.
-create function wakeful.somebody_sleeps(queue text) returns boolean
-    language plpgsql volatile
-    set search_path = pg_catalog, pg_temp
-as $$
-begin
-    -- A serializable reader of `sleeper` would conflict with every worker that goes to sleep.
-    if current_setting('transaction_isolation') <> 'read committed' then
-        return true;
-    end if;
-    return exists (
-        select from wakeful.sleeper s where s.queues is null or somebody_sleeps.queue = any (s.queues));
-end
-$$;
+create function wakeful.channel_of(worker_id uuid) returns text
+    language sql immutable parallel safe strict
+    return 'wakeful_' || pg_catalog.replace(worker_id::text, '-', '');
 
 create function wakeful.poke(queue text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
+declare
+    sleepers uuid[];
+    hint text;
 begin
-    if not wakeful.somebody_sleeps(poke.queue) then
-        return;
+    -- A serializable reader of `sleeper` would conflict with every worker that goes to sleep.
+    if current_setting('transaction_isolation') = 'read committed' then
+        sleepers := array(
+            select s.worker_id from wakeful.sleeper s
+            where (s.queues is null or poke.queue = any (s.queues)) and (s.until is null or s.until > wakeful.now())
+            order by random() limit 2);
+        if sleepers = '{}' then
+            return;
+        end if;
     end if;
-    if poke.ready_at is null then
-        perform pg_notify('wakeful', json_build_object(
-            'q', poke.queue,
-            'in', greatest(0, ceil(extract(epoch from poke.due_at - wakeful.now()) * 1000))::bigint)::text);
-    else
-        perform pg_notify('wakeful', json_build_object(
-            'q', poke.queue, 'in', 0,
-            'at', json_build_array(poke.rank, (extract(epoch from poke.ready_at) * 1000000)::bigint, poke.id))::text);
-    end if;
+    hint := case when poke.ready_at is null
+        then json_build_object('q', poke.queue,
+            'in', greatest(0, ceil(extract(epoch from poke.due_at - wakeful.now()) * 1000))::bigint)
+        else json_build_object('q', poke.queue, 'in', 0, 'at', json_build_array(
+            poke.rank, (extract(epoch from poke.ready_at) * 1000000)::bigint, poke.id)) end::text;
+    perform pg_notify('wakeful', hint) where sleepers is null;
+    perform pg_notify(wakeful.channel_of(s.worker_id), hint) from unnest(sleepers) s(worker_id);
 end
 $$;
 
@@ -455,6 +477,7 @@ create function wakeful.make_days(ahead integer default 7) returns integer
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
     set lock_timeout = '100ms'
+    set datestyle = 'ISO' set timezone = 'UTC'
 as $$
 declare
     today date := wakeful.day_of(wakeful.now());
@@ -494,10 +517,12 @@ declare
     old record;
     dropped integer := 0;
 begin
-    if drop_days.keep < interval '0' then
-        perform wakeful.refuse('WF003', 'keep must not be negative', 'Give an interval such as 7 days.');
+    if drop_days.keep is null or drop_days.keep < interval '0' then
+        perform wakeful.refuse('WF003', 'keep is missing or negative', 'Give an interval such as 7 days.');
     end if;
-    if not pg_try_advisory_xact_lock(hashtextextended('wakeful.days', 0)) then
+    -- The tally's lock too: a fold under way could carry a day's counts past their deletion.
+    if not pg_try_advisory_xact_lock(hashtextextended('wakeful.days', 0))
+       or not pg_try_advisory_xact_lock(hashtextextended('wakeful.tally', 0)) then
         return 0;
     end if;
     for old in
@@ -611,6 +636,7 @@ begin
     select j.* into bad from unnest(jobs) j
     where j.id is null or j.task is null or j.payload is null
        or j.delay < interval '0' or j.delay is not null and j.run_at is not null
+       or not isfinite(j.delay) or not isfinite(j.run_at)
        or j.dedup not in ('skip', 'raise', 'replace', 'debounce', 'rerun')
        or j.dedup is not null and j.dedup_key is null
     limit 1;
@@ -622,6 +648,8 @@ begin
         perform wakeful.refuse('WF003', format('delay %s is negative', bad.delay), 'Give a delay of zero or more.');
     elsif bad.delay is not null and bad.run_at is not null then
         perform wakeful.refuse('WF003', 'both delay and run_at are given', 'Give one of them.');
+    elsif not isfinite(bad.delay) or not isfinite(bad.run_at) then
+        perform wakeful.refuse('WF003', 'delay or run_at is infinite', 'Give a time that comes.');
     elsif bad.dedup_key is null then
         perform wakeful.refuse('WF003', format('dedup %s is given without a dedup_key', bad.dedup), 'Give a dedup_key too.');
     end if;
@@ -693,7 +721,8 @@ begin
         return null;
     end if;
     select array_agg(j.id), min(wakeful.id_time(j.id)) into ids, made from unnest(jobs) j;
-    made := made - interval '1 day';
+    -- A client's clock may be wrong by a day; one that is ahead of ours tells nothing.
+    made := case when made > at then '-infinity' else made - interval '1 day' end;
     return (
         select array_agg(o.id) from (
             select f.id from wakeful.finished_job f where f.id = any (ids) and f.finished_at >= made
@@ -707,7 +736,7 @@ $$;
 -- What becomes of an asked job that could not be inserted: its id is known already, or a live job has its dedup_key.
 -- Promise: each such row ends joined to its twin by its mode, or inserted because the twin went away meanwhile; never
 --   two live rows for one (task, dedup_key).
--- Locks: replace, debounce and rerun lock the twin's row and wait for it; skip and raise lock nothing.
+-- Locks: replace, debounce and rerun lock the twins' rows in id order and wait for them; skip and raise lock nothing.
 create function wakeful.join_twins(jobs wakeful.asked_job[], over uuid[], poke boolean, at timestamptz)
     returns table (place integer, id uuid, action text)
     language plpgsql volatile
@@ -718,8 +747,10 @@ as $$
 declare
     asked wakeful.asked_job;
     twin wakeful.job;
-    queues_to_poke text[] := '{}';
 begin
+    -- In id order, as settlements lock them: the loop below goes by key.
+    perform from unnest(jobs) w join wakeful.job j on j.task = w.task and j.dedup_key = w.dedup_key
+    where w.dedup in ('replace', 'debounce', 'rerun') order by j.id for update of j;
     foreach asked in array array(select j from unnest(jobs) j order by j.task, j.dedup_key, j.place) loop
         place := asked.place;
         id := asked.id;
@@ -731,10 +762,9 @@ begin
             select j.* into twin from wakeful.job j where j.id = asked.id;
             if found then
                 action := case when twin.created_at = at then 'inserted' else 'resent' end;
-                queues_to_poke := queues_to_poke || case when action = 'inserted' then twin.queue end;
                 exit;
             end if;
-            select joined.id, joined.action into id, action from wakeful.join_twin(asked, at) joined;
+            select joined.id, joined.action into id, action from wakeful.join_twin(asked, poke, at) joined;
             exit when action is not null;
             -- The twin is gone: the row is free to be inserted, unless another one is quicker again.
             perform wakeful.insert_asked(array[asked], case when join_twins.poke then array[asked.place] end, at);
@@ -742,17 +772,22 @@ begin
         end loop;
         return next;
     end loop;
-    -- The row that was to carry the poke may be the one that was not inserted.
+    -- The row that was to speak for its queue may be the one that was not inserted: then the best of the others does, and
+    -- what this transaction believes to have said is forgotten.
     if join_twins.poke then
-        perform wakeful.poke(j.queue, j.run_at, j.rank, j.ready_at, j.id)
-        from wakeful.job j
-        where j.id = any (array(select w.id from unnest(jobs) w)) and j.created_at = at and j.queue = any (queues_to_poke);
+        perform set_config('wakeful.spoken', '', true);
+        perform wakeful.poke(b.queue, b.run_at, b.rank, b.ready_at, b.id)
+        from (
+            select distinct on (j.queue) j.queue, j.run_at, j.rank, j.ready_at, j.id, j.pokes from wakeful.job j
+            where j.id = any (array(select w.id from unnest(jobs) w)) and j.created_at = at
+            order by j.queue, not j.pokes, (j.ready_at is null), j.rank, j.run_at, j.id
+        ) b where not b.pokes;
     end if;
 end
 $$;
 
 -- Joins one asked job to the live twin of its dedup_key; action is null when there is none any more.
-create function wakeful.join_twin(asked wakeful.asked_job, at timestamptz, out id uuid, out action text)
+create function wakeful.join_twin(asked wakeful.asked_job, poke boolean, at timestamptz, out id uuid, out action text)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set enable_bitmapscan = off
@@ -777,11 +812,12 @@ begin
             'Wait for it to end, or enqueue with dedup => ''skip''.', jsonb_build_object('id', twin.id));
     elsif mode = 'skip' or mode = 'replace' and twin.state = 2 then
         action := 'skipped';
-    elsif twin.state = 2 then
+    elsif twin.state = 2 or twin.rerun is not null and mode <> 'debounce' then
+        -- One that waits for its retry keeps what was asked for meanwhile: the newest payload is the last to run.
         id := wakeful.note_rerun(twin, asked, due_at);
         action := 'rerun';
     else
-        perform wakeful.move_twin(twin, asked, due_at, mode, at);
+        perform wakeful.move_twin(twin, asked, due_at, mode, poke, at);
         action := case mode when 'debounce' then 'debounced' else 'replaced' end;
     end if;
 end
@@ -798,14 +834,15 @@ declare
 begin
     update wakeful.job j
     set rerun = to_jsonb(asked) || jsonb_build_object('id', next_id, 'run_at', due_at, 'delay', null,
-        'correlation_id', coalesce(asked.correlation_id, twin.correlation_id))
+        'correlation_id', coalesce(asked.correlation_id, wakeful.correlation_of(asked.parent_id), twin.correlation_id))
     where j.id = twin.id;
     return next_id;
 end
 $$;
 
 -- Replaces payload and time of a job that has not started, or only pushes its time.
-create function wakeful.move_twin(twin wakeful.job, asked wakeful.asked_job, due_at timestamptz, mode text, at timestamptz)
+create function wakeful.move_twin(
+    twin wakeful.job, asked wakeful.asked_job, due_at timestamptz, mode text, poke boolean, at timestamptz)
     returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
@@ -826,7 +863,7 @@ begin
         updated_at = at
     where j.id = twin.id
     returning * into moved;
-    perform wakeful.poke(moved.queue, moved.run_at, moved.rank, moved.ready_at, moved.id);
+    perform wakeful.poke(moved.queue, moved.run_at, moved.rank, moved.ready_at, moved.id) where move_twin.poke;
 end
 $$;
 
@@ -937,20 +974,23 @@ $$;
 -- Locks: the rows to be taken, skipping locked ones.
 
 -- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds until there is
--- something to look for again, null when nothing is known of.
+-- something to look for again, null when nothing is known of; suspects tells that jobs wait which must run alone;
+-- cancelled are jobs of this worker that were asked to stop; refused are settlements that did not pass the fence.
 create type wakeful.claimed_job as (
     id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint, rank smallint,
     ready_at timestamptz, run_at timestamptz, created_at timestamptz, started_at timestamptz, lease_expires_at timestamptz,
     expires_at timestamptz, correlation_id uuid, parent_id uuid, origin_id uuid, tenant text, created_by text,
-    metadata jsonb, attempts jsonb, crashes smallint, due_in double precision
+    metadata jsonb, attempts jsonb, saved jsonb, due_in double precision, suspects boolean, cancelled uuid[], refused uuid[]
 );
 
 create type wakeful.position as (rank smallint, ready_at timestamptz, id uuid);
 
 -- Takes up to `want` jobs in line order over the given queues and tasks. `after` holds a position for each queue: the
--- scan starts behind it, and so does not walk over index entries that vacuum could not remove yet.
+-- scan starts behind it, and so does not walk over index entries that vacuum could not remove yet. `suspects`: take those
+-- that must run alone, and no others.
 create function wakeful.take(
-    worker_id uuid, queues text[], tasks text[], want integer, lease interval, after wakeful.position[])
+    worker_id uuid, queues text[], tasks text[], want integer, lease interval, after wakeful.position[],
+    suspects boolean default false)
     returns setof wakeful.claimed_job
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
@@ -978,7 +1018,7 @@ begin
             cross join lateral (
                 select j.ctid as tid, j.rank, j.ready_at, j.id
                 from wakeful.job j
-                where j.queue = q.queue and j.task = t.task and j.state = 1
+                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.suspect = take.suspects
                   and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
                 order by j.rank, j.ready_at, j.id
                 limit look
@@ -1003,7 +1043,8 @@ begin
         where j.id = any (ids) and (j.expires_at is null or j.expires_at > at)
         returning j.id, j.task::text, j.queue::text, j.payload::jsonb, j.attempt, j.max_attempts, j.epoch, j.rank, j.ready_at, j.run_at,
             j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id, j.parent_id, j.origin_id,
-            j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.crashes, null::double precision;
+            j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.saved, null::double precision, null::boolean,
+            null::uuid[], null::uuid[];
         get diagnostics taken = row_count;
         if taken < cardinality(ids) then
             perform wakeful.expire_rows(ids, at);
@@ -1027,10 +1068,22 @@ begin
         cross join unnest(some_are_ready.tasks) t(task)
         cross join lateral (
             select from wakeful.job j
-            where j.queue = q.queue and j.task = t.task and j.state = 1
+            where j.queue = q.queue and j.task = t.task and j.state = 1 and not j.suspect
               and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
             order by j.rank, j.ready_at, j.id
             limit 1) r);
+end
+$$;
+
+-- Whether a job of these queues and tasks waits that must run alone.
+create function wakeful.suspects_wait(queues text[], tasks text[]) returns boolean
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+begin
+    return exists (
+        select from wakeful.job j where j.state = 1 and j.suspect and j.queue = any (queues) and j.task = any (tasks));
 end
 $$;
 
@@ -1142,8 +1195,9 @@ as $$
 #variable_conflict use_column
 declare
     at constant timestamptz := wakeful.now();
-    lapsed uuid;
+    lapsed wakeful.worker;
     ids uuid[];
+    alone boolean;
     rescued integer := 0;
 begin
     ids := array(
@@ -1152,18 +1206,20 @@ begin
         order by j.lease_expires_at, j.id limit most for update skip locked);
     rescued := wakeful.end_lapsed(ids, at);
     for lapsed in
-        select w.id from wakeful.worker w where w.lease_expires_at <= at order by w.id for update skip locked
+        select w.* from wakeful.worker w where w.lease_expires_at <= at order by w.id for update skip locked
     loop
         exit when rescued >= most;
         -- Its jobs with a lease of their own live by that one.
         ids := array(
             select j.id from wakeful.job j
-            where j.state = 2 and j.worker_id = lapsed and j.lease_expires_at is null
+            where j.state = 2 and j.worker_id = lapsed.id and j.lease_expires_at is null
             order by j.id limit most - rescued for update skip locked);
-        rescued := rescued + wakeful.end_lapsed(ids, at);
-        delete from wakeful.sleeper s where s.worker_id = lapsed;
-        delete from wakeful.worker w where w.id = lapsed and not exists (
-            select from wakeful.job j where j.state = 2 and j.worker_id = lapsed and j.lease_expires_at is null);
+        -- Held ones count too: alone means that nothing else ran there.
+        alone := (select count(*) = 1 from wakeful.job j where j.state = 2 and j.worker_id = lapsed.id);
+        rescued := rescued + wakeful.end_crashed(ids, alone, pg_postmaster_start_time() > lapsed.beat_at, at);
+        delete from wakeful.sleeper s where s.worker_id = lapsed.id;
+        delete from wakeful.worker w where w.id = lapsed.id and not exists (
+            select from wakeful.job j where j.state = 2 and j.worker_id = lapsed.id and j.lease_expires_at is null);
     end loop;
     return rescued;
 end
@@ -1196,9 +1252,19 @@ begin
     where j.state = 2 and j.lease_expires_at is not null and j.lease_expires_at > at
     order by j.lease_expires_at limit 1;
     select min(w.lease_expires_at) into worker_leased from wakeful.worker w where w.lease_expires_at > at;
-    return greatest(0.0001, extract(epoch from least(scheduled, leased, worker_leased) - at));
+    return extract(epoch from least(scheduled, leased, worker_leased) - at);
 end
 $$;
+
+-- Whether this worker minds the clock for its queues and tasks: of those alive who serve as much, the two with the least
+-- ids do, so that one due job does not wake a fleet. Who is not on the list minds it always.
+create function wakeful.minds_the_clock(worker_id uuid, queues text[], tasks text[]) returns boolean
+    language sql stable
+    set search_path = pg_catalog, pg_temp
+    return (
+        select count(*) < 2 from wakeful.worker w
+        where w.id < minds_the_clock.worker_id and w.lease_expires_at > wakeful.now()
+          and (w.queues is null or w.queues @> minds_the_clock.queues) and w.tasks @> minds_the_clock.tasks);
 
 -- Folds the deltas into the tally. One folder at a time; the others have nothing to do.
 create function wakeful.fold_tally() returns integer
@@ -1262,8 +1328,9 @@ begin
 end
 $$;
 
--- Declares which queues the worker wants to be poked for (an empty array: none, it is busy). Writes only on a change.
-create function wakeful.declare_sleep(worker_id uuid, queues text[]) returns void
+-- Declares which queues the worker wants to be poked for (an empty array: none, it is busy), and until when if it is not
+-- registered. Writes only on a change.
+create function wakeful.declare_sleep(worker_id uuid, queues text[], until timestamptz default null) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
@@ -1272,21 +1339,22 @@ begin
         delete from wakeful.sleeper s where s.worker_id = declare_sleep.worker_id;
         return;
     end if;
-    insert into wakeful.sleeper as s (worker_id, queues) values (declare_sleep.worker_id, declare_sleep.queues)
-    on conflict on constraint sleeper_pkey do update set queues = excluded.queues
-        where s.queues is distinct from excluded.queues;
+    insert into wakeful.sleeper as s (worker_id, queues, until)
+    values (declare_sleep.worker_id, declare_sleep.queues, declare_sleep.until)
+    on conflict on constraint sleeper_pkey do update set queues = excluded.queues, until = excluded.until
+        where (s.queues, s.until) is distinct from (excluded.queues, excluded.until);
 end
 $$;
 
 -- A worker's claim. queues[i] is served by lane lanes[i], whose free slots are limits[lanes[i]]; h_* are the horizons,
--- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue and promote first.
+-- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue, expire, promote first.
 -- `sleeps`: 'all' or 'these' declares, when slots stay free, that the worker waits for pokes on all or on these queues;
--- null declares nothing. `pass_on`: poke the next sleeper when more is ready than was taken.
--- Returns the jobs, then the report.
+-- null declares nothing. `pass_on`: poke the next sleepers when more is ready than was taken. `alone`: take one that must
+-- run alone. Returns the jobs, then the report.
 create function wakeful.claim_1(
     worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
     h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
-    tend boolean default true, sleeps text default null, pass_on boolean default false)
+    tend boolean default true, sleeps text default null, pass_on boolean default false, alone boolean default false)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
@@ -1298,8 +1366,9 @@ declare
     lane_queues text[];
     after wakeful.position[];
     taken integer;
+    promoted integer := 0;
     short_queues text[] := '{}';
-    due_in double precision;
+    report wakeful.claimed_job;
 begin
     if lease is null then
         perform wakeful.hold_worker(worker_id);
@@ -1307,37 +1376,43 @@ begin
     if tend then
         perform wakeful.rescue();
         perform wakeful.expire();
-        if wakeful.promote(open_queues, open_tasks) = 1000 then
-            due_in := 0;
+        promoted := wakeful.promote(open_queues, open_tasks);
+        if promoted = 1000 then
+            report.due_in := 0;
         end if;
     end if;
     for this_lane in 1..cardinality(limits) loop
-        continue when limits[this_lane] <= 0;
         select array_agg(q.queue), array_agg(row(coalesce(q.rank, -101), coalesce(q.ready_at, '-infinity'),
             coalesce(q.id, '00000000-0000-0000-0000-000000000000'))::wakeful.position)
         into lane_queues, after
         from unnest(queues, lanes, h_ranks, h_ready_ats, h_ids) q(queue, lane, rank, ready_at, id)
         where q.lane = this_lane and q.queue = any (open_queues);
-        return query select * from wakeful.take(worker_id, lane_queues, open_tasks, limits[this_lane], lease, after);
-        get diagnostics taken = row_count;
+        taken := 0;
+        if limits[this_lane] > 0 then
+            return query select * from wakeful.take(worker_id, lane_queues, open_tasks, limits[this_lane], lease, after, alone);
+            get diagnostics taken = row_count;
+        end if;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
             if wakeful.some_are_ready(lane_queues, open_tasks, after) then
-                due_in := least(due_in, 1);
+                report.due_in := least(report.due_in, 1);
             end if;
-        elsif pass_on and wakeful.some_are_ready(lane_queues, open_tasks, after) then
-            perform wakeful.poke(lane_queues[1], null, 0::smallint, wakeful.now(), worker_id);
+        elsif (pass_on or promoted > 0) and wakeful.some_are_ready(lane_queues, open_tasks, after) then
+            perform wakeful.poke(lane_queues[1], wakeful.now(), null, null, null);
         end if;
     end loop;
     if sleeps is not null then
         perform wakeful.declare_sleep(worker_id,
             case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end);
     end if;
-    if short_queues <> '{}' then
-        due_in := least(due_in, wakeful.next_due(short_queues, open_tasks));
+    -- A worker whose slots are all taken minds the clock too: it promotes what falls due, and pokes who has slots.
+    if short_queues <> '{}' or 0 >= all (limits) then
+        report.suspects := wakeful.suspects_wait(open_queues, open_tasks);
+        if wakeful.minds_the_clock(worker_id, queues, tasks) then
+            report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks));
+        end if;
     end if;
-    return query select (row(null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-        null, null, null, null, null, null, due_in)::wakeful.claimed_job).*;
+    return next report;
 end
 $$;
 
@@ -1355,10 +1430,12 @@ declare
     served_queues text[] := claim.queues;
     served_tasks text[] := claim.tasks;
 begin
-    if claim.lease is null or claim.lease <= interval '0' then
-        perform wakeful.refuse('WF003', 'lease is not a positive interval', 'Give a lease such as 5 minutes.');
+    if claim.lease is null or claim.lease <= interval '0' or not isfinite(claim.lease) then
+        perform wakeful.refuse('WF003', 'lease is not a positive, finite interval', 'Give a lease such as 5 minutes.');
     end if;
     if served_queues is null or served_tasks is null then
+        -- First, so that the jobs it takes back are among those that wait.
+        perform wakeful.rescue();
         select coalesce(claim.queues, array_agg(distinct p.queue)), coalesce(claim.tasks, array_agg(distinct p.task))
         into served_queues, served_tasks from wakeful.waiting_pairs() p;
     end if;
@@ -1372,6 +1449,182 @@ begin
 end
 $$;
 
+-- ==== 46_turn.sql
+-- A worker's turn and its pulse: claim_1 together with what else is to be said, in one call and one commit.
+-- Promise: as in complete_1, claim_1 and beat_1. A turn that fails has settled and claimed nothing; the client repeats it
+--   as settle and claim apart.
+-- Locks: those of its parts, in their order: settled rows, the worker's row, taken rows.
+
+-- Settles what was completed and claims anew.
+create function wakeful.turn_1(
+    worker_id uuid, done_ids uuid[], done_epochs bigint[], done_results text[],
+    queues text[], lanes integer[], limits integer[], tasks text[],
+    h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
+    tend boolean default false, sleeps text default null, pass_on boolean default false)
+    returns setof wakeful.claimed_job
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    stale constant uuid[] := array(
+        select r.id from wakeful.complete_1(worker_id, done_ids, done_epochs, done_results) r where r.refused = 'stale');
+    report wakeful.claimed_job;
+begin
+    return query select * from wakeful.claim_1(worker_id, queues, lanes, limits, tasks, null, h_ranks, h_ready_ats, h_ids,
+        tend, sleeps, pass_on);
+    if stale <> '{}' then
+        report.refused := stale;
+        return next report;
+    end if;
+end
+$$;
+
+-- Beats, sends the canary, tends, claims from the start of the line, and tells of cancellations. `canary` is a number
+-- that the worker expects to hear; null sends none. every_lane is the lane that also serves queues not named, in which
+-- jobs of these tasks wait. Raises WF006 when the worker's lease has lapsed.
+create function wakeful.pulse_1(
+    worker_id uuid, lease interval, canary bigint,
+    queues text[], lanes integer[], limits integer[], tasks text[], every_lane integer default null, sleeps text default null)
+    returns setof wakeful.claimed_job
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_variable
+declare
+    report wakeful.claimed_job;
+    found_queues text[];
+begin
+    if not wakeful.beat_1(worker_id, lease) then
+        perform wakeful.hold_worker(worker_id);
+    end if;
+    if canary is not null then
+        perform pg_notify(wakeful.channel_of(worker_id), json_build_object('canary', canary)::text);
+    end if;
+    if every_lane is not null then
+        found_queues := array(
+            select distinct p.queue from wakeful.waiting_pairs() p where p.task = any (tasks) and p.queue <> all (queues));
+        queues := queues || found_queues;
+        lanes := lanes || array_fill(every_lane, array[cardinality(found_queues)]);
+    end if;
+    return query select * from wakeful.claim_1(worker_id, queues, lanes, limits, tasks, sleeps => sleeps);
+    report.cancelled := array(
+        select j.id from wakeful.job j
+        where j.state = 2 and j.worker_id = pulse_1.worker_id and j.cancel_requested_at is not null);
+    return next report;
+end
+$$;
+
+-- The daily round: days of history made and dropped (keep: null keeps all), counts folded.
+create function wakeful.upkeep_1(keep interval) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform wakeful.make_days();
+    perform wakeful.drop_days(upkeep_1.keep) where upkeep_1.keep is not null;
+    perform wakeful.fold_tally();
+end
+$$;
+
+-- What a handler notes on its running job, through the fence: progress, a checkpoint for the next attempt, counters that
+-- are added up. Null leaves the part as it is. Returns false when the fence refuses.
+create function wakeful.note_1(
+    worker_id uuid, id uuid, epoch bigint, progress jsonb default null, saved jsonb default null, counters jsonb default null)
+    returns boolean
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+begin
+    update wakeful.job j
+    set progress = coalesce(note_1.progress, j.progress),
+        saved = coalesce(note_1.saved, j.saved),
+        counters = case when note_1.counters is null then j.counters else wakeful.added_up(j.counters, note_1.counters) end,
+        updated_at = wakeful.now()
+    where j.id = note_1.id and j.epoch = note_1.epoch and j.worker_id = note_1.worker_id and j.state + 0 = 2;
+    return found;
+end
+$$;
+
+-- ==== 48_loops.sql
+-- Other people's loops: claims by callers outside the fleet, each job with a lease of its own, who may sleep until poked.
+-- Promise: as in claim_1. Who sleeps here is on no list of workers, so its declaration lapses by itself: one whose process
+--   was killed is poked for a minute at most. Null queues or tasks stand for all that wait.
+-- Locks: see take; the caller's row in sleeper.
+
+-- Claims up to `want` jobs; one that must run alone only if there is nothing else. `sleeps_for`: when nothing was taken, or
+-- `others` of the same process wait on, declares for that long that the process waits for pokes on `sleep_queues` (null: all);
+-- otherwise takes the declaration back, as zero always does; null leaves it as it is. Returns the jobs, then the report.
+create function wakeful.claim_any_1(
+    worker_id uuid, queues text[], tasks text[], want integer, lease interval, sleeps_for interval default null,
+    sleep_queues text[] default null, others boolean default false, pass_on boolean default false)
+    returns setof wakeful.claimed_job
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    served_queues text[] := queues;
+    served_tasks text[] := tasks;
+    taken wakeful.claimed_job;
+    report wakeful.claimed_job;
+    filled boolean := false;
+begin
+    if lease is null or lease <= interval '0' or not isfinite(lease) then
+        perform wakeful.refuse('WF003', 'lease is not a positive, finite interval', 'Give a lease such as 5 minutes.');
+    end if;
+    if queues is null or tasks is null then
+        -- First, so that the jobs it takes back are among those that wait.
+        perform wakeful.rescue();
+        select coalesce(queues, array_agg(distinct p.queue), '{}'), coalesce(tasks, array_agg(distinct p.task), '{}')
+        into served_queues, served_tasks from wakeful.waiting_pairs() p
+        where (queues is null or p.queue = any (queues)) and (tasks is null or p.task = any (tasks));
+    end if;
+    for must_run_alone in 0..1 loop
+        exit when filled or must_run_alone = 1 and report.suspects is not true;
+        for taken in
+            select * from wakeful.claim_1(worker_id, served_queues, array_fill(1, array[cardinality(served_queues)]),
+                array[case must_run_alone when 0 then want else least(want, 1) end], served_tasks, lease,
+                tend => must_run_alone = 0, pass_on => pass_on, alone => must_run_alone = 1)
+        loop
+            if taken.id is null then
+                report := taken;
+            else
+                filled := true;
+                return next taken;
+            end if;
+        end loop;
+    end loop;
+    if served_queues = '{}' or served_tasks = '{}' then
+        report.due_in := least(report.due_in, wakeful.next_due('{}', '{}'));
+    end if;
+    if sleeps_for > interval '0' and (others or not filled) then
+        perform wakeful.declare_sleep(worker_id, sleep_queues, wakeful.now() + sleeps_for);
+        perform wakeful.forget_lapsed_sleepers();
+    elsif sleeps_for is not null then
+        perform wakeful.declare_sleep(worker_id, '{}');
+    end if;
+    return next report;
+end
+$$;
+
+-- Takes back the declaration of a process in which nobody waits any more.
+create function wakeful.wake_1(worker_id uuid) returns void
+    language sql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    return wakeful.declare_sleep(worker_id, '{}');
+
+-- Removes the declarations that have lapsed. Rows that someone holds are being renewed or removed already.
+create function wakeful.forget_lapsed_sleepers() returns void
+    language sql volatile
+    set search_path = pg_catalog, pg_temp
+begin atomic
+    delete from wakeful.sleeper s where s.worker_id in (
+        select l.worker_id from wakeful.sleeper l where l.until <= wakeful.now() for update skip locked);
+end;
+
 -- ==== 50_attempts.sql
 -- The end of an attempt, and of a job: the moves that settle, rescue, cancel and expire share.
 -- Promise: each takes rows that its caller has locked; a row leaves `job` in the statement that writes it elsewhere,
@@ -1379,7 +1632,7 @@ $$;
 -- Locks: none of its own.
 
 -- How one attempt ended. retry_in: the wait before the next start, null for no further start. charged: whether this
--- start counts. worked: null for a job that was not running.
+-- start counts.
 create type wakeful.ended_attempt as (
     id uuid, outcome text, code text, message text, details jsonb, retry_in interval, charged boolean
 );
@@ -1390,8 +1643,10 @@ create function wakeful.history_of(job wakeful.job, ended wakeful.ended_attempt,
     set search_path = pg_catalog, pg_temp
     return case when (job).state = 2 then wakeful.with_attempt((job).attempts, jsonb_strip_nulls(jsonb_build_object(
         'attempt', (job).attempt, 'epoch', (job).epoch, 'worker_id', (job).worker_id, 'started_at', (job).started_at,
-        'ended_at', at, 'outcome', (ended).outcome, 'code', (ended).code, 'message', (ended).message,
-        'details', (ended).details))) else (job).attempts end;
+        'ended_at', at, 'outcome', (ended).outcome, 'code', (ended).code, 'message', (ended).message))
+        -- Apart: what is null inside the details was told, and stays.
+        || case when (ended).details is null then '{}' else jsonb_build_object('details', (ended).details) end)
+        else (job).attempts end;
 
 -- Ends the running attempt of locked rows: each is started again when and if it may be, cancelled if that was asked for
 -- meanwhile, and dead otherwise.
@@ -1450,12 +1705,12 @@ begin
         insert into wakeful.finished_job (
             id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at, expires_at,
             created_at, worker_id, correlation_id, parent_id, origin_id, dedup_key, tenant, created_by, cancel_reason,
-            payload, metadata, attempts)
+            payload, metadata, attempts, progress, counters)
         select (g.job).id, (g.job).queue, (g.job).task, 5, (g.job).rank, (g.job).attempt, (g.job).max_attempts,
             (g.job).epoch, (g.job).run_at, (g.job).ready_at, (g.job).started_at, at, (g.job).expires_at, (g.job).created_at,
             (g.job).worker_id, (g.job).correlation_id, (g.job).parent_id, (g.job).origin_id, (g.job).dedup_key,
             (g.job).tenant, (g.job).created_by, coalesce((g.job).cancel_reason, (g.ended).message), (g.job).payload,
-            (g.job).metadata, wakeful.history_of(g.job, g.ended, at)
+            (g.job).metadata, wakeful.history_of(g.job, g.ended, at), (g.job).progress, (g.job).counters
         from gone g
     ), counted as (
         insert into wakeful.tally_delta (day, task, state, jobs)
@@ -1488,8 +1743,7 @@ begin
             id, task, queue, tenant, correlation_id, error_code, error_message, error_details, died_at, original_job)
         select (g.job).id, (g.job).task, (g.job).queue, (g.job).tenant, (g.job).correlation_id,
             coalesce((g.ended).code, 'unknown'), coalesce((g.ended).message, ''), (g.ended).details, at,
-            jsonb_strip_nulls(to_jsonb(g.job) - 'pokes' - 'rerun'
-                || jsonb_build_object('attempts', wakeful.history_of(g.job, g.ended, at)))
+            to_jsonb(g.job) - 'pokes' - 'rerun' || jsonb_build_object('attempts', wakeful.history_of(g.job, g.ended, at))
         from gone g
     ), counted as (
         insert into wakeful.tally_delta (day, task, state, jobs)
@@ -1501,21 +1755,25 @@ begin
 end
 $$;
 
--- Makes the next jobs out of what was asked for while their twins ran.
+-- Makes the next jobs out of what was asked for while their twins ran. They were taken on then: a switch that was turned
+-- since does not lose them. Their twins leave in this very transaction, so nobody else can have their keys.
 create function wakeful.start_reruns(reruns jsonb[]) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
+declare
+    at constant timestamptz := wakeful.now();
+    asked constant wakeful.asked_job[] := array(
+        select jsonb_populate_record(null::wakeful.asked_job, r.asked || jsonb_build_object('place', r.place))
+        from unnest(reruns) with ordinality r(asked, place));
 begin
-    if reruns is not null then
-        perform from wakeful.enqueue_rows(array(
-            select jsonb_populate_record(null::wakeful.asked_job, r.asked || jsonb_build_object('place', r.place))
-            from unnest(reruns) with ordinality r(asked, place)), true, true);
+    if asked <> '{}' then
+        perform wakeful.insert_asked(asked, wakeful.speakers(asked, at), at);
     end if;
 end
 $$;
 
--- Ends the attempts of locked rows whose lease lapsed; returns how many.
+-- Ends the attempts of locked rows whose own lease lapsed; returns how many.
 create function wakeful.end_lapsed(ids uuid[], at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
@@ -1523,9 +1781,37 @@ as $$
 begin
     if ids <> '{}' then
         perform wakeful.end_attempts(array(
-            select row(i.id, 'lapsed', 'lease_lapsed', 'the worker stopped renewing its lease', null, interval '0', true)::wakeful.ended_attempt
+            select row(i.id, 'lapsed', 'lease_lapsed', 'its lease was not renewed in time', null, interval '0', true)::wakeful.ended_attempt
             from unnest(ids) i(id)), at);
     end if;
+    return cardinality(ids);
+end
+$$;
+
+-- Ends the attempts of locked rows whose worker's lease lapsed; returns how many. A job that was alone in its worker
+-- brought it down, as far as anyone can tell: that is charged, and the third time kills it. Jobs that shared a worker lose
+-- nothing; the second time they come under suspicion and run alone. A server that was restarted since the worker's last
+-- beat is what kept it from beating: no crash at all.
+create function wakeful.end_crashed(ids uuid[], alone boolean, restarted boolean, at timestamptz) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+begin
+    if ids = '{}' then
+        return 0;
+    end if;
+    update wakeful.job j
+    set crashes = j.crashes + case when alone and not restarted then 1 else 0 end,
+        shared_crashes = j.shared_crashes + case when alone or restarted then 0 else 1 end,
+        suspect = j.suspect or not restarted and (alone or j.shared_crashes >= 1)
+    where j.id = any (ids);
+    perform wakeful.end_attempts(array(
+        select row(j.id, 'crashed', 'worker_crashed',
+            case when j.crashes >= 3 then 'its worker died three times while it ran alone' else 'its worker stopped beating' end,
+            null, case when j.crashes < 3 then interval '0' end, alone and not restarted)::wakeful.ended_attempt
+        from wakeful.job j where j.id = any (ids)), at);
     return cardinality(ids);
 end
 $$;
@@ -1559,10 +1845,10 @@ begin
         insert into wakeful.finished_job (
             id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at, expires_at,
             created_at, worker_id, correlation_id, parent_id, origin_id, dedup_key, tenant, created_by, payload, metadata,
-            attempts, result)
+            attempts, progress, counters, result)
         select g.id, g.queue, g.task, 3, g.rank, g.attempt, g.max_attempts, g.epoch, g.run_at, g.ready_at, g.started_at,
             at, g.expires_at, g.created_at, g.worker_id, g.correlation_id, g.parent_id, g.origin_id, g.dedup_key, g.tenant,
-            g.created_by, g.payload, g.metadata, g.attempts, g.result::jsonb
+            g.created_by, g.payload, g.metadata, g.attempts, g.progress, g.counters, g.result::jsonb
         from gone g
     ), counted as (
         insert into wakeful.tally_delta (day, task, state, jobs)
@@ -1578,6 +1864,14 @@ begin
 end
 $$;
 
+-- Whether a history tells that this claim was ended by its own holder, rather than taken from it.
+create function wakeful.settled_by(attempts jsonb, epoch bigint, worker_id uuid) returns boolean
+    language sql immutable parallel safe
+    return exists (
+        select from jsonb_array_elements(attempts) a(entry)
+        where a.entry @> jsonb_build_object('epoch', epoch, 'worker_id', worker_id)
+          and a.entry ->> 'outcome' not in ('lapsed', 'crashed'));
+
 -- Why each row that is not in `done` was refused.
 create function wakeful.refusals(worker_id uuid, ids uuid[], epochs bigint[], done uuid[])
     returns table (id uuid, refused text)
@@ -1591,17 +1885,14 @@ begin
     select s.id, case
         when exists (
             select from wakeful.finished_job f
-            where f.id = s.id and f.epoch = s.epoch and f.worker_id = refusals.worker_id) then 'settled'
+            where f.id = s.id and f.epoch = s.epoch and f.worker_id = refusals.worker_id
+              and (f.state = 3 or wakeful.settled_by(f.attempts, s.epoch, refusals.worker_id))) then 'settled'
         when exists (
             select from wakeful.dead_letter d
-            where d.id = s.id and (d.original_job ->> 'epoch')::bigint = s.epoch
-              and (d.original_job ->> 'worker_id')::uuid = refusals.worker_id) then 'settled'
+            where d.id = s.id and wakeful.settled_by(d.original_job -> 'attempts', s.epoch, refusals.worker_id)) then 'settled'
         when exists (
             select from wakeful.job j
-            where j.id = s.id and j.attempts @> jsonb_build_array(jsonb_build_object(
-                'epoch', s.epoch, 'worker_id', refusals.worker_id))
-              and not j.attempts @> jsonb_build_array(jsonb_build_object(
-                'epoch', s.epoch, 'worker_id', refusals.worker_id, 'outcome', 'lapsed'))) then 'settled'
+            where j.id = s.id and wakeful.settled_by(j.attempts, s.epoch, refusals.worker_id)) then 'settled'
         else 'stale' end
     from unnest(ids, epochs) s(id, epoch)
     where done is null or s.id <> all (done);
@@ -1638,10 +1929,12 @@ as $$
 declare
     at constant timestamptz := wakeful.now();
     passed constant uuid[] := wakeful.pass_fence(settle_1.worker_id, ids, epochs);
+    -- By epoch too: a batch may hold a stale and the current claim of one job.
     ends constant wakeful.ended_attempt[] := array(
         select row(s.id, s.outcome, s.code, s.message, s.details::jsonb, s.retry_in, s.outcome = 'failed')::wakeful.ended_attempt
-        from unnest(ids, outcomes, codes, messages, settle_1.details, retry_ins) s(id, outcome, code, message, details, retry_in)
-        where s.id = any (passed));
+        from unnest(ids, epochs, outcomes, codes, messages, settle_1.details, retry_ins)
+            s(id, epoch, outcome, code, message, details, retry_in)
+        where s.id = any (passed) and exists (select from wakeful.job j where j.id = s.id and j.epoch = s.epoch));
 begin
     perform wakeful.retire_cancelled(array(select e from unnest(ends) e where e.outcome = 'cancelled'), at);
     perform wakeful.end_attempts(array(select e from unnest(ends) e where e.outcome <> 'cancelled'), at);
@@ -1670,8 +1963,8 @@ begin
         where j.epoch = s.epoch and j.worker_id = extend_1.worker_id and j.state + 0 = 2
         for update of j skip locked);
     update wakeful.job j set lease_expires_at = at + s.lease, updated_at = at
-    from unnest(ids, leases) s(id, lease)
-    where j.id = s.id and j.id = any (passed);
+    from unnest(ids, epochs, leases) s(id, epoch, lease)
+    where j.id = s.id and j.epoch = s.epoch and j.id = any (passed);
     if cardinality(passed) < cardinality(ids) then
         return query
         select r.id, case when exists (
@@ -1679,6 +1972,20 @@ begin
             where s.id = r.id and j.worker_id = extend_1.worker_id and j.state + 0 = 2) then 'locked' else r.refused end
         from wakeful.refusals(extend_1.worker_id, ids, epochs, passed) r;
     end if;
+end
+$$;
+
+-- Whether this claim completed the job: what a client asks whose COMMIT was left unanswered.
+create function wakeful.completed_by_1(id uuid, epoch bigint, worker_id uuid) returns boolean
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
+as $$
+begin
+    return exists (
+        select from wakeful.finished_job f
+        where f.id = completed_by_1.id and f.epoch = completed_by_1.epoch and f.worker_id = completed_by_1.worker_id
+          and f.state = 3);
 end
 $$;
 
@@ -1717,8 +2024,8 @@ as $$
 declare
     wait interval := fail.retry_in;
 begin
-    if fail.retry_in < interval '0' then
-        perform wakeful.refuse('WF003', 'retry_in is negative', 'Give zero or more.');
+    if fail.retry_in < interval '0' or not isfinite(fail.retry_in) then
+        perform wakeful.refuse('WF003', 'retry_in is negative or infinite', 'Give a wait of zero or more that ends.');
     end if;
     if wait is null and not no_retry then
         select wakeful.backoff(j.attempt) into wait from wakeful.job j where j.id = fail.id;
@@ -1734,8 +2041,8 @@ create function wakeful.snooze(id uuid, epoch bigint, worker_id uuid, delay inte
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if snooze.delay is null or snooze.delay < interval '0' then
-        perform wakeful.refuse('WF003', 'delay is missing or negative', 'Give an interval of zero or more.');
+    if snooze.delay is null or snooze.delay < interval '0' or not isfinite(snooze.delay) then
+        perform wakeful.refuse('WF003', 'delay is missing, negative or infinite', 'Give an interval of zero or more.');
     end if;
     perform wakeful.must_pass(r.id, r.refused)
     from wakeful.settle_1(snooze.worker_id, array[snooze.id], array[snooze.epoch], array['snoozed'], array[null], array[reason],
@@ -1762,8 +2069,8 @@ as $$
 declare
     answer text;
 begin
-    if extend.lease is null or extend.lease <= interval '0' then
-        perform wakeful.refuse('WF003', 'lease is not a positive interval', 'Give a lease such as 5 minutes.');
+    if extend.lease is null or extend.lease <= interval '0' or not isfinite(extend.lease) then
+        perform wakeful.refuse('WF003', 'lease is not a positive, finite interval', 'Give a lease such as 5 minutes.');
     end if;
     select r.refused into answer
     from wakeful.extend_1(extend.worker_id, array[extend.id], array[extend.epoch], array[extend.lease]) r;
@@ -1794,7 +2101,7 @@ begin
         select j from wakeful.job j where j.id = any (ids) order by j.id for update skip locked);
     update wakeful.job j set cancel_requested_at = at, cancel_reason = cancel_many.reason
     where j.id = any (array(select l.id from unnest(locked) l where l.state = 2)) and j.cancel_requested_at is null;
-    perform pg_notify('wakeful', json_build_object('cancel', l.worker_id)::text)
+    perform pg_notify(wakeful.channel_of(l.worker_id), '{"cancel": true}')
     from (select distinct l.worker_id from unnest(locked) l where l.state = 2) l;
     perform wakeful.retire_cancelled(array(
         select row(l.id, 'cancelled', null, cancel_many.reason, null, null, true)::wakeful.ended_attempt
@@ -1847,7 +2154,8 @@ declare
     at constant timestamptz := wakeful.now();
 begin
     update wakeful.worker w set beat_at = at, lease_expires_at = at + beat_1.lease
-    where w.id = beat_1.worker_id and w.lease_expires_at > at;
+    -- The clock is read again, after a wait for the row: it may have lapsed meanwhile.
+    where w.id = beat_1.worker_id and w.lease_expires_at > wakeful.now();
     return found;
 end
 $$;
@@ -2154,7 +2462,8 @@ select j.id, j.task::text as task, j.queue::text as queue, wakeful.state_name(j.
     e.error ->> 'code' as last_error_code, e.error ->> 'message' as last_error_message,
     (e.error ->> 'ended_at')::timestamptz as last_error_at,
     j.correlation_id, j.parent_id, j.created_by::text as created_by, j.tenant::text as tenant, j.dedup_key::text as dedup_key,
-    j.ready_at, j.expires_at, j.metadata::jsonb as metadata, j.attempts, j.cancel_requested_at, j.cancel_reason, j.origin_id, null::uuid as requeued_as
+    j.ready_at, j.expires_at, j.metadata::jsonb as metadata, j.attempts, j.cancel_requested_at, j.cancel_reason, j.origin_id, null::uuid as requeued_as,
+    j.progress, j.counters
 from wakeful.job j
 left join wakeful.worker w on w.id = j.worker_id
 cross join lateral (select wakeful.last_error(j.attempts) as error) e
@@ -2163,14 +2472,14 @@ select f.id, f.task, f.queue, wakeful.state_name(f.state), (-f.rank)::smallint, 
     f.epoch, f.run_at, f.created_at, f.finished_at, f.started_at, f.finished_at, f.worker_id, null,
     e.error ->> 'code', e.error ->> 'message', (e.error ->> 'ended_at')::timestamptz, f.correlation_id, f.parent_id,
     f.created_by, f.tenant, f.dedup_key, f.ready_at, f.expires_at, f.metadata, f.attempts, null, f.cancel_reason, f.origin_id,
-    null
+    null, f.progress, f.counters
 from wakeful.finished_job f
 cross join lateral (select wakeful.last_error(f.attempts) as error) e
 union all
 select d.id, d.task, d.queue, 'dead', (-o.rank)::smallint, o.payload::jsonb, null, o.attempt, o.max_attempts, o.epoch, o.run_at,
     o.created_at, d.died_at, o.started_at, d.died_at, o.worker_id, null, d.error_code, d.error_message, d.died_at,
     d.correlation_id, o.parent_id, o.created_by::text, d.tenant, o.dedup_key::text, o.ready_at, o.expires_at, o.metadata::jsonb, o.attempts,
-    o.cancel_requested_at, o.cancel_reason, o.origin_id, d.requeued_as
+    o.cancel_requested_at, o.cancel_reason, o.origin_id, d.requeued_as, o.progress, o.counters
 from wakeful.dead_letter d
 cross join lateral jsonb_populate_record(null::wakeful.job, d.original_job) o;
 
@@ -2227,8 +2536,8 @@ begin
         from (values
             ('all', 'execute', 'function', array['now', 'new_id', 'dedup_key', 'canonical_json', 'state_name', 'last_error', 'backoff']),
             ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_batch_1']),
-            ('worker', 'execute', 'function', array['claim', 'claim_1', 'complete', 'complete_1', 'fail', 'settle_1',
-                'snooze', 'release', 'extend', 'extend_1', 'register_1', 'beat_1', 'leave_1', 'promote', 'rescue',
+            ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
+                'snooze', 'release', 'extend', 'extend_1', 'register_1', 'beat_1', 'leave_1', 'turn_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
                 'expire', 'make_days', 'drop_days', 'fold_tally']),
             ('viewer', 'execute', 'function', array['stats']),
             ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'workers', 'controls', 'audits']),

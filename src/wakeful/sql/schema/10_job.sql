@@ -23,6 +23,8 @@ create table wakeful.job (
     max_attempts        integer     not null,
     epoch               bigint      not null default 0,
     crashes             smallint    not null default 0,
+    shared_crashes      smallint    not null default 0,
+    suspect             boolean     not null default false,
     pokes               boolean     not null,
     run_at              timestamptz not null,
     ready_at            timestamptz,
@@ -44,6 +46,9 @@ create table wakeful.job (
     metadata            wakeful.json_object,
     attempts            jsonb,
     rerun               jsonb,
+    saved               jsonb,
+    progress            jsonb,
+    counters            jsonb,
 
     constraint job_pkey primary key (id),
     constraint job_state_is_live check (state between 0 and 2),
@@ -67,4 +72,5 @@ create index job_scheduled on wakeful.job (queue, task, run_at, id) where state 
 create index job_running on wakeful.job (worker_id, id) where state = 2;
 create index job_lease on wakeful.job (lease_expires_at, id) where state = 2 and lease_expires_at is not null;
 create index job_expiry on wakeful.job (expires_at, id) where expires_at is not null;
+create index job_suspect on wakeful.job (queue, task) where state = 1 and suspect;
 create unique index job_dedup on wakeful.job (task, dedup_key) where dedup_key is not null;

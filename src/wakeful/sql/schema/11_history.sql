@@ -28,6 +28,8 @@ create table wakeful.finished_job (
     payload             jsonb       not null,
     metadata            jsonb,
     attempts            jsonb,
+    progress            jsonb,
+    counters            jsonb,
     result              jsonb,
 
     constraint finished_job_state_is_final check (state in (3, 5))

@@ -23,8 +23,8 @@ $$;
 -- spread by a tenth.
 create function wakeful.backoff(attempt integer) returns interval
     language sql volatile parallel safe
-    return pg_catalog.make_interval(secs =>
-        least(300.0, power(2.0, least(greatest(attempt, 1), 20) - 1)) * (1 + 0.1 * (2 * pg_catalog.random() - 1)));
+    return pg_catalog.make_interval(secs => least(300.0,
+        power(2.0, least(greatest(attempt, 1), 20) - 1) * (1 + 0.1 * (2 * pg_catalog.random() - 1))));
 
 -- Appends one attempt to a job's history. The newest hundred are kept: a job may be snoozed for years.
 create function wakeful.with_attempt(attempts jsonb, entry jsonb) returns jsonb
@@ -39,3 +39,13 @@ create function wakeful.last_error(attempts jsonb) returns jsonb
     language sql immutable parallel safe
     return (select a.entry from pg_catalog.jsonb_array_elements(attempts) with ordinality a(entry, place)
         where a.entry ? 'code' order by a.place desc limit 1);
+
+-- Two sets of counters, {name: number}, as one.
+create function wakeful.added_up(counters jsonb, more jsonb) returns jsonb
+    language sql immutable parallel safe
+    return (
+        select pg_catalog.jsonb_object_agg(c.name, c.number) from (
+            select e.key as name, sum(e.value::numeric) as number
+            from (select * from pg_catalog.jsonb_each_text(coalesce(counters, '{}'))
+                union all select * from pg_catalog.jsonb_each_text(more)) e
+            group by e.key) c);

@@ -1,42 +1,44 @@
--- The poke: a hint on channel `wakeful` that a job became runnable, or will, sooner than sleepers know.
+-- The poke: a hint to sleepers that a job became runnable, or will, sooner than they know.
+-- Channels: every worker listens on `wakeful` and on its own, `wakeful_` and its id in hex. A poke goes to two sleepers
+--   that serve the queue, chosen at random: one would do, the second is there in case the first has just died. Who finds
+--   more than it can take pokes the next two. So one job never wakes a fleet.
 -- Format (JSON): {"q": queue, "in": milliseconds until due, "at": [rank, ready_at in microseconds since 1970, id]}
---   "at" is the least position in line that the sender added, and is absent for a job that is due later.
---   {"cancel": worker_id} asks one worker to look for cancelled jobs; {"canary": worker_id} goes to one listener;
---   {"look": true} asks everyone to look again (something was resumed).
--- Promise: sent when the transaction commits, and only if a worker that serves the queue sleeps. A transaction
---   that sees an old snapshot (repeatable read, serializable) cannot know who sleeps, and always sends.
+--   "at" is the least position in line that the sender added; it is absent for a job that is due later, and where the
+--   sender knows only that there is more.
+--   {"look": true} asks to look again (something was resumed); {"cancel": true} asks a worker to look for jobs of its own
+--   that were cancelled; {"canary": number} tells a worker that its listener hears.
+-- Promise: sent when the transaction commits, and only if a worker that serves the queue sleeps. A transaction that sees
+--   an old snapshot (repeatable read, serializable) cannot know who sleeps, and pokes everyone.
 -- Locks: none; NOTIFY takes PostgreSQL's own commit lock, which is why nobody is poked while all are busy.
-create function wakeful.somebody_sleeps(queue text) returns boolean
-    language plpgsql volatile
-    set search_path = pg_catalog, pg_temp
-as $$
-begin
-    -- A serializable reader of `sleeper` would conflict with every worker that goes to sleep.
-    if current_setting('transaction_isolation') <> 'read committed' then
-        return true;
-    end if;
-    return exists (
-        select from wakeful.sleeper s where s.queues is null or somebody_sleeps.queue = any (s.queues));
-end
-$$;
+create function wakeful.channel_of(worker_id uuid) returns text
+    language sql immutable parallel safe strict
+    return 'wakeful_' || pg_catalog.replace(worker_id::text, '-', '');
 
 create function wakeful.poke(queue text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
+declare
+    sleepers uuid[];
+    hint text;
 begin
-    if not wakeful.somebody_sleeps(poke.queue) then
-        return;
+    -- A serializable reader of `sleeper` would conflict with every worker that goes to sleep.
+    if current_setting('transaction_isolation') = 'read committed' then
+        sleepers := array(
+            select s.worker_id from wakeful.sleeper s
+            where (s.queues is null or poke.queue = any (s.queues)) and (s.until is null or s.until > wakeful.now())
+            order by random() limit 2);
+        if sleepers = '{}' then
+            return;
+        end if;
     end if;
-    if poke.ready_at is null then
-        perform pg_notify('wakeful', json_build_object(
-            'q', poke.queue,
-            'in', greatest(0, ceil(extract(epoch from poke.due_at - wakeful.now()) * 1000))::bigint)::text);
-    else
-        perform pg_notify('wakeful', json_build_object(
-            'q', poke.queue, 'in', 0,
-            'at', json_build_array(poke.rank, (extract(epoch from poke.ready_at) * 1000000)::bigint, poke.id))::text);
-    end if;
+    hint := case when poke.ready_at is null
+        then json_build_object('q', poke.queue,
+            'in', greatest(0, ceil(extract(epoch from poke.due_at - wakeful.now()) * 1000))::bigint)
+        else json_build_object('q', poke.queue, 'in', 0, 'at', json_build_array(
+            poke.rank, (extract(epoch from poke.ready_at) * 1000000)::bigint, poke.id)) end::text;
+    perform pg_notify('wakeful', hint) where sleepers is null;
+    perform pg_notify(wakeful.channel_of(s.worker_id), hint) from unnest(sleepers) s(worker_id);
 end
 $$;
 

@@ -17,6 +17,7 @@ create function wakeful.make_days(ahead integer default 7) returns integer
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
     set lock_timeout = '100ms'
+    set datestyle = 'ISO' set timezone = 'UTC'
 as $$
 declare
     today date := wakeful.day_of(wakeful.now());
@@ -56,10 +57,12 @@ declare
     old record;
     dropped integer := 0;
 begin
-    if drop_days.keep < interval '0' then
-        perform wakeful.refuse('WF003', 'keep must not be negative', 'Give an interval such as 7 days.');
+    if drop_days.keep is null or drop_days.keep < interval '0' then
+        perform wakeful.refuse('WF003', 'keep is missing or negative', 'Give an interval such as 7 days.');
     end if;
-    if not pg_try_advisory_xact_lock(hashtextextended('wakeful.days', 0)) then
+    -- The tally's lock too: a fold under way could carry a day's counts past their deletion.
+    if not pg_try_advisory_xact_lock(hashtextextended('wakeful.days', 0))
+       or not pg_try_advisory_xact_lock(hashtextextended('wakeful.tally', 0)) then
         return 0;
     end if;
     for old in

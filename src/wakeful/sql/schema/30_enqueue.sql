@@ -88,6 +88,7 @@ begin
     select j.* into bad from unnest(jobs) j
     where j.id is null or j.task is null or j.payload is null
        or j.delay < interval '0' or j.delay is not null and j.run_at is not null
+       or not isfinite(j.delay) or not isfinite(j.run_at)
        or j.dedup not in ('skip', 'raise', 'replace', 'debounce', 'rerun')
        or j.dedup is not null and j.dedup_key is null
     limit 1;
@@ -99,6 +100,8 @@ begin
         perform wakeful.refuse('WF003', format('delay %s is negative', bad.delay), 'Give a delay of zero or more.');
     elsif bad.delay is not null and bad.run_at is not null then
         perform wakeful.refuse('WF003', 'both delay and run_at are given', 'Give one of them.');
+    elsif not isfinite(bad.delay) or not isfinite(bad.run_at) then
+        perform wakeful.refuse('WF003', 'delay or run_at is infinite', 'Give a time that comes.');
     elsif bad.dedup_key is null then
         perform wakeful.refuse('WF003', format('dedup %s is given without a dedup_key', bad.dedup), 'Give a dedup_key too.');
     end if;
@@ -170,7 +173,8 @@ begin
         return null;
     end if;
     select array_agg(j.id), min(wakeful.id_time(j.id)) into ids, made from unnest(jobs) j;
-    made := made - interval '1 day';
+    -- A client's clock may be wrong by a day; one that is ahead of ours tells nothing.
+    made := case when made > at then '-infinity' else made - interval '1 day' end;
     return (
         select array_agg(o.id) from (
             select f.id from wakeful.finished_job f where f.id = any (ids) and f.finished_at >= made

@@ -1,7 +1,7 @@
 -- What becomes of an asked job that could not be inserted: its id is known already, or a live job has its dedup_key.
 -- Promise: each such row ends joined to its twin by its mode, or inserted because the twin went away meanwhile; never
 --   two live rows for one (task, dedup_key).
--- Locks: replace, debounce and rerun lock the twin's row and wait for it; skip and raise lock nothing.
+-- Locks: replace, debounce and rerun lock the twins' rows in id order and wait for them; skip and raise lock nothing.
 create function wakeful.join_twins(jobs wakeful.asked_job[], over uuid[], poke boolean, at timestamptz)
     returns table (place integer, id uuid, action text)
     language plpgsql volatile
@@ -12,8 +12,10 @@ as $$
 declare
     asked wakeful.asked_job;
     twin wakeful.job;
-    queues_to_poke text[] := '{}';
 begin
+    -- In id order, as settlements lock them: the loop below goes by key.
+    perform from unnest(jobs) w join wakeful.job j on j.task = w.task and j.dedup_key = w.dedup_key
+    where w.dedup in ('replace', 'debounce', 'rerun') order by j.id for update of j;
     foreach asked in array array(select j from unnest(jobs) j order by j.task, j.dedup_key, j.place) loop
         place := asked.place;
         id := asked.id;
@@ -25,10 +27,9 @@ begin
             select j.* into twin from wakeful.job j where j.id = asked.id;
             if found then
                 action := case when twin.created_at = at then 'inserted' else 'resent' end;
-                queues_to_poke := queues_to_poke || case when action = 'inserted' then twin.queue end;
                 exit;
             end if;
-            select joined.id, joined.action into id, action from wakeful.join_twin(asked, at) joined;
+            select joined.id, joined.action into id, action from wakeful.join_twin(asked, poke, at) joined;
             exit when action is not null;
             -- The twin is gone: the row is free to be inserted, unless another one is quicker again.
             perform wakeful.insert_asked(array[asked], case when join_twins.poke then array[asked.place] end, at);
@@ -36,17 +37,22 @@ begin
         end loop;
         return next;
     end loop;
-    -- The row that was to carry the poke may be the one that was not inserted.
+    -- The row that was to speak for its queue may be the one that was not inserted: then the best of the others does, and
+    -- what this transaction believes to have said is forgotten.
     if join_twins.poke then
-        perform wakeful.poke(j.queue, j.run_at, j.rank, j.ready_at, j.id)
-        from wakeful.job j
-        where j.id = any (array(select w.id from unnest(jobs) w)) and j.created_at = at and j.queue = any (queues_to_poke);
+        perform set_config('wakeful.spoken', '', true);
+        perform wakeful.poke(b.queue, b.run_at, b.rank, b.ready_at, b.id)
+        from (
+            select distinct on (j.queue) j.queue, j.run_at, j.rank, j.ready_at, j.id, j.pokes from wakeful.job j
+            where j.id = any (array(select w.id from unnest(jobs) w)) and j.created_at = at
+            order by j.queue, not j.pokes, (j.ready_at is null), j.rank, j.run_at, j.id
+        ) b where not b.pokes;
     end if;
 end
 $$;
 
 -- Joins one asked job to the live twin of its dedup_key; action is null when there is none any more.
-create function wakeful.join_twin(asked wakeful.asked_job, at timestamptz, out id uuid, out action text)
+create function wakeful.join_twin(asked wakeful.asked_job, poke boolean, at timestamptz, out id uuid, out action text)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set enable_bitmapscan = off
@@ -71,11 +77,12 @@ begin
             'Wait for it to end, or enqueue with dedup => ''skip''.', jsonb_build_object('id', twin.id));
     elsif mode = 'skip' or mode = 'replace' and twin.state = 2 then
         action := 'skipped';
-    elsif twin.state = 2 then
+    elsif twin.state = 2 or twin.rerun is not null and mode <> 'debounce' then
+        -- One that waits for its retry keeps what was asked for meanwhile: the newest payload is the last to run.
         id := wakeful.note_rerun(twin, asked, due_at);
         action := 'rerun';
     else
-        perform wakeful.move_twin(twin, asked, due_at, mode, at);
+        perform wakeful.move_twin(twin, asked, due_at, mode, poke, at);
         action := case mode when 'debounce' then 'debounced' else 'replaced' end;
     end if;
 end
@@ -92,14 +99,15 @@ declare
 begin
     update wakeful.job j
     set rerun = to_jsonb(asked) || jsonb_build_object('id', next_id, 'run_at', due_at, 'delay', null,
-        'correlation_id', coalesce(asked.correlation_id, twin.correlation_id))
+        'correlation_id', coalesce(asked.correlation_id, wakeful.correlation_of(asked.parent_id), twin.correlation_id))
     where j.id = twin.id;
     return next_id;
 end
 $$;
 
 -- Replaces payload and time of a job that has not started, or only pushes its time.
-create function wakeful.move_twin(twin wakeful.job, asked wakeful.asked_job, due_at timestamptz, mode text, at timestamptz)
+create function wakeful.move_twin(
+    twin wakeful.job, asked wakeful.asked_job, due_at timestamptz, mode text, poke boolean, at timestamptz)
     returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
@@ -120,6 +128,6 @@ begin
         updated_at = at
     where j.id = twin.id
     returning * into moved;
-    perform wakeful.poke(moved.queue, moved.run_at, moved.rank, moved.ready_at, moved.id);
+    perform wakeful.poke(moved.queue, moved.run_at, moved.rank, moved.ready_at, moved.id) where move_twin.poke;
 end
 $$;

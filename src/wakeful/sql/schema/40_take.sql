@@ -4,20 +4,23 @@
 -- Locks: the rows to be taken, skipping locked ones.
 
 -- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds until there is
--- something to look for again, null when nothing is known of.
+-- something to look for again, null when nothing is known of; suspects tells that jobs wait which must run alone;
+-- cancelled are jobs of this worker that were asked to stop; refused are settlements that did not pass the fence.
 create type wakeful.claimed_job as (
     id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint, rank smallint,
     ready_at timestamptz, run_at timestamptz, created_at timestamptz, started_at timestamptz, lease_expires_at timestamptz,
     expires_at timestamptz, correlation_id uuid, parent_id uuid, origin_id uuid, tenant text, created_by text,
-    metadata jsonb, attempts jsonb, crashes smallint, due_in double precision
+    metadata jsonb, attempts jsonb, saved jsonb, due_in double precision, suspects boolean, cancelled uuid[], refused uuid[]
 );
 
 create type wakeful.position as (rank smallint, ready_at timestamptz, id uuid);
 
 -- Takes up to `want` jobs in line order over the given queues and tasks. `after` holds a position for each queue: the
--- scan starts behind it, and so does not walk over index entries that vacuum could not remove yet.
+-- scan starts behind it, and so does not walk over index entries that vacuum could not remove yet. `suspects`: take those
+-- that must run alone, and no others.
 create function wakeful.take(
-    worker_id uuid, queues text[], tasks text[], want integer, lease interval, after wakeful.position[])
+    worker_id uuid, queues text[], tasks text[], want integer, lease interval, after wakeful.position[],
+    suspects boolean default false)
     returns setof wakeful.claimed_job
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
@@ -45,7 +48,7 @@ begin
             cross join lateral (
                 select j.ctid as tid, j.rank, j.ready_at, j.id
                 from wakeful.job j
-                where j.queue = q.queue and j.task = t.task and j.state = 1
+                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.suspect = take.suspects
                   and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
                 order by j.rank, j.ready_at, j.id
                 limit look
@@ -70,7 +73,8 @@ begin
         where j.id = any (ids) and (j.expires_at is null or j.expires_at > at)
         returning j.id, j.task::text, j.queue::text, j.payload::jsonb, j.attempt, j.max_attempts, j.epoch, j.rank, j.ready_at, j.run_at,
             j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id, j.parent_id, j.origin_id,
-            j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.crashes, null::double precision;
+            j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.saved, null::double precision, null::boolean,
+            null::uuid[], null::uuid[];
         get diagnostics taken = row_count;
         if taken < cardinality(ids) then
             perform wakeful.expire_rows(ids, at);
@@ -94,10 +98,22 @@ begin
         cross join unnest(some_are_ready.tasks) t(task)
         cross join lateral (
             select from wakeful.job j
-            where j.queue = q.queue and j.task = t.task and j.state = 1
+            where j.queue = q.queue and j.task = t.task and j.state = 1 and not j.suspect
               and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
             order by j.rank, j.ready_at, j.id
             limit 1) r);
+end
+$$;
+
+-- Whether a job of these queues and tasks waits that must run alone.
+create function wakeful.suspects_wait(queues text[], tasks text[]) returns boolean
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+begin
+    return exists (
+        select from wakeful.job j where j.state = 1 and j.suspect and j.queue = any (queues) and j.task = any (tasks));
 end
 $$;
 

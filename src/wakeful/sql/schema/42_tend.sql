@@ -80,8 +80,9 @@ as $$
 #variable_conflict use_column
 declare
     at constant timestamptz := wakeful.now();
-    lapsed uuid;
+    lapsed wakeful.worker;
     ids uuid[];
+    alone boolean;
     rescued integer := 0;
 begin
     ids := array(
@@ -90,18 +91,20 @@ begin
         order by j.lease_expires_at, j.id limit most for update skip locked);
     rescued := wakeful.end_lapsed(ids, at);
     for lapsed in
-        select w.id from wakeful.worker w where w.lease_expires_at <= at order by w.id for update skip locked
+        select w.* from wakeful.worker w where w.lease_expires_at <= at order by w.id for update skip locked
     loop
         exit when rescued >= most;
         -- Its jobs with a lease of their own live by that one.
         ids := array(
             select j.id from wakeful.job j
-            where j.state = 2 and j.worker_id = lapsed and j.lease_expires_at is null
+            where j.state = 2 and j.worker_id = lapsed.id and j.lease_expires_at is null
             order by j.id limit most - rescued for update skip locked);
-        rescued := rescued + wakeful.end_lapsed(ids, at);
-        delete from wakeful.sleeper s where s.worker_id = lapsed;
-        delete from wakeful.worker w where w.id = lapsed and not exists (
-            select from wakeful.job j where j.state = 2 and j.worker_id = lapsed and j.lease_expires_at is null);
+        -- Held ones count too: alone means that nothing else ran there.
+        alone := (select count(*) = 1 from wakeful.job j where j.state = 2 and j.worker_id = lapsed.id);
+        rescued := rescued + wakeful.end_crashed(ids, alone, pg_postmaster_start_time() > lapsed.beat_at, at);
+        delete from wakeful.sleeper s where s.worker_id = lapsed.id;
+        delete from wakeful.worker w where w.id = lapsed.id and not exists (
+            select from wakeful.job j where j.state = 2 and j.worker_id = lapsed.id and j.lease_expires_at is null);
     end loop;
     return rescued;
 end
@@ -134,9 +137,19 @@ begin
     where j.state = 2 and j.lease_expires_at is not null and j.lease_expires_at > at
     order by j.lease_expires_at limit 1;
     select min(w.lease_expires_at) into worker_leased from wakeful.worker w where w.lease_expires_at > at;
-    return greatest(0.0001, extract(epoch from least(scheduled, leased, worker_leased) - at));
+    return extract(epoch from least(scheduled, leased, worker_leased) - at);
 end
 $$;
+
+-- Whether this worker minds the clock for its queues and tasks: of those alive who serve as much, the two with the least
+-- ids do, so that one due job does not wake a fleet. Who is not on the list minds it always.
+create function wakeful.minds_the_clock(worker_id uuid, queues text[], tasks text[]) returns boolean
+    language sql stable
+    set search_path = pg_catalog, pg_temp
+    return (
+        select count(*) < 2 from wakeful.worker w
+        where w.id < minds_the_clock.worker_id and w.lease_expires_at > wakeful.now()
+          and (w.queues is null or w.queues @> minds_the_clock.queues) and w.tasks @> minds_the_clock.tasks);
 
 -- Folds the deltas into the tally. One folder at a time; the others have nothing to do.
 create function wakeful.fold_tally() returns integer

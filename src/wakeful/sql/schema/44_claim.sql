@@ -34,8 +34,9 @@ begin
 end
 $$;
 
--- Declares which queues the worker wants to be poked for (an empty array: none, it is busy). Writes only on a change.
-create function wakeful.declare_sleep(worker_id uuid, queues text[]) returns void
+-- Declares which queues the worker wants to be poked for (an empty array: none, it is busy), and until when if it is not
+-- registered. Writes only on a change.
+create function wakeful.declare_sleep(worker_id uuid, queues text[], until timestamptz default null) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
@@ -44,21 +45,22 @@ begin
         delete from wakeful.sleeper s where s.worker_id = declare_sleep.worker_id;
         return;
     end if;
-    insert into wakeful.sleeper as s (worker_id, queues) values (declare_sleep.worker_id, declare_sleep.queues)
-    on conflict on constraint sleeper_pkey do update set queues = excluded.queues
-        where s.queues is distinct from excluded.queues;
+    insert into wakeful.sleeper as s (worker_id, queues, until)
+    values (declare_sleep.worker_id, declare_sleep.queues, declare_sleep.until)
+    on conflict on constraint sleeper_pkey do update set queues = excluded.queues, until = excluded.until
+        where (s.queues, s.until) is distinct from (excluded.queues, excluded.until);
 end
 $$;
 
 -- A worker's claim. queues[i] is served by lane lanes[i], whose free slots are limits[lanes[i]]; h_* are the horizons,
--- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue and promote first.
+-- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue, expire, promote first.
 -- `sleeps`: 'all' or 'these' declares, when slots stay free, that the worker waits for pokes on all or on these queues;
--- null declares nothing. `pass_on`: poke the next sleeper when more is ready than was taken.
--- Returns the jobs, then the report.
+-- null declares nothing. `pass_on`: poke the next sleepers when more is ready than was taken. `alone`: take one that must
+-- run alone. Returns the jobs, then the report.
 create function wakeful.claim_1(
     worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
     h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
-    tend boolean default true, sleeps text default null, pass_on boolean default false)
+    tend boolean default true, sleeps text default null, pass_on boolean default false, alone boolean default false)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
@@ -70,8 +72,9 @@ declare
     lane_queues text[];
     after wakeful.position[];
     taken integer;
+    promoted integer := 0;
     short_queues text[] := '{}';
-    due_in double precision;
+    report wakeful.claimed_job;
 begin
     if lease is null then
         perform wakeful.hold_worker(worker_id);
@@ -79,37 +82,43 @@ begin
     if tend then
         perform wakeful.rescue();
         perform wakeful.expire();
-        if wakeful.promote(open_queues, open_tasks) = 1000 then
-            due_in := 0;
+        promoted := wakeful.promote(open_queues, open_tasks);
+        if promoted = 1000 then
+            report.due_in := 0;
         end if;
     end if;
     for this_lane in 1..cardinality(limits) loop
-        continue when limits[this_lane] <= 0;
         select array_agg(q.queue), array_agg(row(coalesce(q.rank, -101), coalesce(q.ready_at, '-infinity'),
             coalesce(q.id, '00000000-0000-0000-0000-000000000000'))::wakeful.position)
         into lane_queues, after
         from unnest(queues, lanes, h_ranks, h_ready_ats, h_ids) q(queue, lane, rank, ready_at, id)
         where q.lane = this_lane and q.queue = any (open_queues);
-        return query select * from wakeful.take(worker_id, lane_queues, open_tasks, limits[this_lane], lease, after);
-        get diagnostics taken = row_count;
+        taken := 0;
+        if limits[this_lane] > 0 then
+            return query select * from wakeful.take(worker_id, lane_queues, open_tasks, limits[this_lane], lease, after, alone);
+            get diagnostics taken = row_count;
+        end if;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
             if wakeful.some_are_ready(lane_queues, open_tasks, after) then
-                due_in := least(due_in, 1);
+                report.due_in := least(report.due_in, 1);
             end if;
-        elsif pass_on and wakeful.some_are_ready(lane_queues, open_tasks, after) then
-            perform wakeful.poke(lane_queues[1], null, 0::smallint, wakeful.now(), worker_id);
+        elsif (pass_on or promoted > 0) and wakeful.some_are_ready(lane_queues, open_tasks, after) then
+            perform wakeful.poke(lane_queues[1], wakeful.now(), null, null, null);
         end if;
     end loop;
     if sleeps is not null then
         perform wakeful.declare_sleep(worker_id,
             case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end);
     end if;
-    if short_queues <> '{}' then
-        due_in := least(due_in, wakeful.next_due(short_queues, open_tasks));
+    -- A worker whose slots are all taken minds the clock too: it promotes what falls due, and pokes who has slots.
+    if short_queues <> '{}' or 0 >= all (limits) then
+        report.suspects := wakeful.suspects_wait(open_queues, open_tasks);
+        if wakeful.minds_the_clock(worker_id, queues, tasks) then
+            report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks));
+        end if;
     end if;
-    return query select (row(null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-        null, null, null, null, null, null, due_in)::wakeful.claimed_job).*;
+    return next report;
 end
 $$;
 
@@ -127,10 +136,12 @@ declare
     served_queues text[] := claim.queues;
     served_tasks text[] := claim.tasks;
 begin
-    if claim.lease is null or claim.lease <= interval '0' then
-        perform wakeful.refuse('WF003', 'lease is not a positive interval', 'Give a lease such as 5 minutes.');
+    if claim.lease is null or claim.lease <= interval '0' or not isfinite(claim.lease) then
+        perform wakeful.refuse('WF003', 'lease is not a positive, finite interval', 'Give a lease such as 5 minutes.');
     end if;
     if served_queues is null or served_tasks is null then
+        -- First, so that the jobs it takes back are among those that wait.
+        perform wakeful.rescue();
         select coalesce(claim.queues, array_agg(distinct p.queue)), coalesce(claim.tasks, array_agg(distinct p.task))
         into served_queues, served_tasks from wakeful.waiting_pairs() p;
     end if;

@@ -4,7 +4,7 @@
 -- Locks: none of its own.
 
 -- How one attempt ended. retry_in: the wait before the next start, null for no further start. charged: whether this
--- start counts. worked: null for a job that was not running.
+-- start counts.
 create type wakeful.ended_attempt as (
     id uuid, outcome text, code text, message text, details jsonb, retry_in interval, charged boolean
 );
@@ -15,8 +15,10 @@ create function wakeful.history_of(job wakeful.job, ended wakeful.ended_attempt,
     set search_path = pg_catalog, pg_temp
     return case when (job).state = 2 then wakeful.with_attempt((job).attempts, jsonb_strip_nulls(jsonb_build_object(
         'attempt', (job).attempt, 'epoch', (job).epoch, 'worker_id', (job).worker_id, 'started_at', (job).started_at,
-        'ended_at', at, 'outcome', (ended).outcome, 'code', (ended).code, 'message', (ended).message,
-        'details', (ended).details))) else (job).attempts end;
+        'ended_at', at, 'outcome', (ended).outcome, 'code', (ended).code, 'message', (ended).message))
+        -- Apart: what is null inside the details was told, and stays.
+        || case when (ended).details is null then '{}' else jsonb_build_object('details', (ended).details) end)
+        else (job).attempts end;
 
 -- Ends the running attempt of locked rows: each is started again when and if it may be, cancelled if that was asked for
 -- meanwhile, and dead otherwise.
@@ -75,12 +77,12 @@ begin
         insert into wakeful.finished_job (
             id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at, expires_at,
             created_at, worker_id, correlation_id, parent_id, origin_id, dedup_key, tenant, created_by, cancel_reason,
-            payload, metadata, attempts)
+            payload, metadata, attempts, progress, counters)
         select (g.job).id, (g.job).queue, (g.job).task, 5, (g.job).rank, (g.job).attempt, (g.job).max_attempts,
             (g.job).epoch, (g.job).run_at, (g.job).ready_at, (g.job).started_at, at, (g.job).expires_at, (g.job).created_at,
             (g.job).worker_id, (g.job).correlation_id, (g.job).parent_id, (g.job).origin_id, (g.job).dedup_key,
             (g.job).tenant, (g.job).created_by, coalesce((g.job).cancel_reason, (g.ended).message), (g.job).payload,
-            (g.job).metadata, wakeful.history_of(g.job, g.ended, at)
+            (g.job).metadata, wakeful.history_of(g.job, g.ended, at), (g.job).progress, (g.job).counters
         from gone g
     ), counted as (
         insert into wakeful.tally_delta (day, task, state, jobs)
@@ -113,8 +115,7 @@ begin
             id, task, queue, tenant, correlation_id, error_code, error_message, error_details, died_at, original_job)
         select (g.job).id, (g.job).task, (g.job).queue, (g.job).tenant, (g.job).correlation_id,
             coalesce((g.ended).code, 'unknown'), coalesce((g.ended).message, ''), (g.ended).details, at,
-            jsonb_strip_nulls(to_jsonb(g.job) - 'pokes' - 'rerun'
-                || jsonb_build_object('attempts', wakeful.history_of(g.job, g.ended, at)))
+            to_jsonb(g.job) - 'pokes' - 'rerun' || jsonb_build_object('attempts', wakeful.history_of(g.job, g.ended, at))
         from gone g
     ), counted as (
         insert into wakeful.tally_delta (day, task, state, jobs)
@@ -126,21 +127,25 @@ begin
 end
 $$;
 
--- Makes the next jobs out of what was asked for while their twins ran.
+-- Makes the next jobs out of what was asked for while their twins ran. They were taken on then: a switch that was turned
+-- since does not lose them. Their twins leave in this very transaction, so nobody else can have their keys.
 create function wakeful.start_reruns(reruns jsonb[]) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
+declare
+    at constant timestamptz := wakeful.now();
+    asked constant wakeful.asked_job[] := array(
+        select jsonb_populate_record(null::wakeful.asked_job, r.asked || jsonb_build_object('place', r.place))
+        from unnest(reruns) with ordinality r(asked, place));
 begin
-    if reruns is not null then
-        perform from wakeful.enqueue_rows(array(
-            select jsonb_populate_record(null::wakeful.asked_job, r.asked || jsonb_build_object('place', r.place))
-            from unnest(reruns) with ordinality r(asked, place)), true, true);
+    if asked <> '{}' then
+        perform wakeful.insert_asked(asked, wakeful.speakers(asked, at), at);
     end if;
 end
 $$;
 
--- Ends the attempts of locked rows whose lease lapsed; returns how many.
+-- Ends the attempts of locked rows whose own lease lapsed; returns how many.
 create function wakeful.end_lapsed(ids uuid[], at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
@@ -148,9 +153,37 @@ as $$
 begin
     if ids <> '{}' then
         perform wakeful.end_attempts(array(
-            select row(i.id, 'lapsed', 'lease_lapsed', 'the worker stopped renewing its lease', null, interval '0', true)::wakeful.ended_attempt
+            select row(i.id, 'lapsed', 'lease_lapsed', 'its lease was not renewed in time', null, interval '0', true)::wakeful.ended_attempt
             from unnest(ids) i(id)), at);
     end if;
+    return cardinality(ids);
+end
+$$;
+
+-- Ends the attempts of locked rows whose worker's lease lapsed; returns how many. A job that was alone in its worker
+-- brought it down, as far as anyone can tell: that is charged, and the third time kills it. Jobs that shared a worker lose
+-- nothing; the second time they come under suspicion and run alone. A server that was restarted since the worker's last
+-- beat is what kept it from beating: no crash at all.
+create function wakeful.end_crashed(ids uuid[], alone boolean, restarted boolean, at timestamptz) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+begin
+    if ids = '{}' then
+        return 0;
+    end if;
+    update wakeful.job j
+    set crashes = j.crashes + case when alone and not restarted then 1 else 0 end,
+        shared_crashes = j.shared_crashes + case when alone or restarted then 0 else 1 end,
+        suspect = j.suspect or not restarted and (alone or j.shared_crashes >= 1)
+    where j.id = any (ids);
+    perform wakeful.end_attempts(array(
+        select row(j.id, 'crashed', 'worker_crashed',
+            case when j.crashes >= 3 then 'its worker died three times while it ran alone' else 'its worker stopped beating' end,
+            null, case when j.crashes < 3 then interval '0' end, alone and not restarted)::wakeful.ended_attempt
+        from wakeful.job j where j.id = any (ids)), at);
     return cardinality(ids);
 end
 $$;

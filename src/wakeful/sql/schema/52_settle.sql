@@ -26,10 +26,10 @@ begin
         insert into wakeful.finished_job (
             id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at, expires_at,
             created_at, worker_id, correlation_id, parent_id, origin_id, dedup_key, tenant, created_by, payload, metadata,
-            attempts, result)
+            attempts, progress, counters, result)
         select g.id, g.queue, g.task, 3, g.rank, g.attempt, g.max_attempts, g.epoch, g.run_at, g.ready_at, g.started_at,
             at, g.expires_at, g.created_at, g.worker_id, g.correlation_id, g.parent_id, g.origin_id, g.dedup_key, g.tenant,
-            g.created_by, g.payload, g.metadata, g.attempts, g.result::jsonb
+            g.created_by, g.payload, g.metadata, g.attempts, g.progress, g.counters, g.result::jsonb
         from gone g
     ), counted as (
         insert into wakeful.tally_delta (day, task, state, jobs)
@@ -45,6 +45,14 @@ begin
 end
 $$;
 
+-- Whether a history tells that this claim was ended by its own holder, rather than taken from it.
+create function wakeful.settled_by(attempts jsonb, epoch bigint, worker_id uuid) returns boolean
+    language sql immutable parallel safe
+    return exists (
+        select from jsonb_array_elements(attempts) a(entry)
+        where a.entry @> jsonb_build_object('epoch', epoch, 'worker_id', worker_id)
+          and a.entry ->> 'outcome' not in ('lapsed', 'crashed'));
+
 -- Why each row that is not in `done` was refused.
 create function wakeful.refusals(worker_id uuid, ids uuid[], epochs bigint[], done uuid[])
     returns table (id uuid, refused text)
@@ -58,17 +66,14 @@ begin
     select s.id, case
         when exists (
             select from wakeful.finished_job f
-            where f.id = s.id and f.epoch = s.epoch and f.worker_id = refusals.worker_id) then 'settled'
+            where f.id = s.id and f.epoch = s.epoch and f.worker_id = refusals.worker_id
+              and (f.state = 3 or wakeful.settled_by(f.attempts, s.epoch, refusals.worker_id))) then 'settled'
         when exists (
             select from wakeful.dead_letter d
-            where d.id = s.id and (d.original_job ->> 'epoch')::bigint = s.epoch
-              and (d.original_job ->> 'worker_id')::uuid = refusals.worker_id) then 'settled'
+            where d.id = s.id and wakeful.settled_by(d.original_job -> 'attempts', s.epoch, refusals.worker_id)) then 'settled'
         when exists (
             select from wakeful.job j
-            where j.id = s.id and j.attempts @> jsonb_build_array(jsonb_build_object(
-                'epoch', s.epoch, 'worker_id', refusals.worker_id))
-              and not j.attempts @> jsonb_build_array(jsonb_build_object(
-                'epoch', s.epoch, 'worker_id', refusals.worker_id, 'outcome', 'lapsed'))) then 'settled'
+            where j.id = s.id and wakeful.settled_by(j.attempts, s.epoch, refusals.worker_id)) then 'settled'
         else 'stale' end
     from unnest(ids, epochs) s(id, epoch)
     where done is null or s.id <> all (done);
@@ -105,10 +110,12 @@ as $$
 declare
     at constant timestamptz := wakeful.now();
     passed constant uuid[] := wakeful.pass_fence(settle_1.worker_id, ids, epochs);
+    -- By epoch too: a batch may hold a stale and the current claim of one job.
     ends constant wakeful.ended_attempt[] := array(
         select row(s.id, s.outcome, s.code, s.message, s.details::jsonb, s.retry_in, s.outcome = 'failed')::wakeful.ended_attempt
-        from unnest(ids, outcomes, codes, messages, settle_1.details, retry_ins) s(id, outcome, code, message, details, retry_in)
-        where s.id = any (passed));
+        from unnest(ids, epochs, outcomes, codes, messages, settle_1.details, retry_ins)
+            s(id, epoch, outcome, code, message, details, retry_in)
+        where s.id = any (passed) and exists (select from wakeful.job j where j.id = s.id and j.epoch = s.epoch));
 begin
     perform wakeful.retire_cancelled(array(select e from unnest(ends) e where e.outcome = 'cancelled'), at);
     perform wakeful.end_attempts(array(select e from unnest(ends) e where e.outcome <> 'cancelled'), at);
@@ -137,8 +144,8 @@ begin
         where j.epoch = s.epoch and j.worker_id = extend_1.worker_id and j.state + 0 = 2
         for update of j skip locked);
     update wakeful.job j set lease_expires_at = at + s.lease, updated_at = at
-    from unnest(ids, leases) s(id, lease)
-    where j.id = s.id and j.id = any (passed);
+    from unnest(ids, epochs, leases) s(id, epoch, lease)
+    where j.id = s.id and j.epoch = s.epoch and j.id = any (passed);
     if cardinality(passed) < cardinality(ids) then
         return query
         select r.id, case when exists (
@@ -146,5 +153,19 @@ begin
             where s.id = r.id and j.worker_id = extend_1.worker_id and j.state + 0 = 2) then 'locked' else r.refused end
         from wakeful.refusals(extend_1.worker_id, ids, epochs, passed) r;
     end if;
+end
+$$;
+
+-- Whether this claim completed the job: what a client asks whose COMMIT was left unanswered.
+create function wakeful.completed_by_1(id uuid, epoch bigint, worker_id uuid) returns boolean
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
+as $$
+begin
+    return exists (
+        select from wakeful.finished_job f
+        where f.id = completed_by_1.id and f.epoch = completed_by_1.epoch and f.worker_id = completed_by_1.worker_id
+          and f.state = 3);
 end
 $$;

@@ -32,8 +32,8 @@ as $$
 declare
     wait interval := fail.retry_in;
 begin
-    if fail.retry_in < interval '0' then
-        perform wakeful.refuse('WF003', 'retry_in is negative', 'Give zero or more.');
+    if fail.retry_in < interval '0' or not isfinite(fail.retry_in) then
+        perform wakeful.refuse('WF003', 'retry_in is negative or infinite', 'Give a wait of zero or more that ends.');
     end if;
     if wait is null and not no_retry then
         select wakeful.backoff(j.attempt) into wait from wakeful.job j where j.id = fail.id;
@@ -49,8 +49,8 @@ create function wakeful.snooze(id uuid, epoch bigint, worker_id uuid, delay inte
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if snooze.delay is null or snooze.delay < interval '0' then
-        perform wakeful.refuse('WF003', 'delay is missing or negative', 'Give an interval of zero or more.');
+    if snooze.delay is null or snooze.delay < interval '0' or not isfinite(snooze.delay) then
+        perform wakeful.refuse('WF003', 'delay is missing, negative or infinite', 'Give an interval of zero or more.');
     end if;
     perform wakeful.must_pass(r.id, r.refused)
     from wakeful.settle_1(snooze.worker_id, array[snooze.id], array[snooze.epoch], array['snoozed'], array[null], array[reason],
@@ -77,8 +77,8 @@ as $$
 declare
     answer text;
 begin
-    if extend.lease is null or extend.lease <= interval '0' then
-        perform wakeful.refuse('WF003', 'lease is not a positive interval', 'Give a lease such as 5 minutes.');
+    if extend.lease is null or extend.lease <= interval '0' or not isfinite(extend.lease) then
+        perform wakeful.refuse('WF003', 'lease is not a positive, finite interval', 'Give a lease such as 5 minutes.');
     end if;
     select r.refused into answer
     from wakeful.extend_1(extend.worker_id, array[extend.id], array[extend.epoch], array[extend.lease]) r;

@@ -17,7 +17,7 @@ begin
         select j from wakeful.job j where j.id = any (ids) order by j.id for update skip locked);
     update wakeful.job j set cancel_requested_at = at, cancel_reason = cancel_many.reason
     where j.id = any (array(select l.id from unnest(locked) l where l.state = 2)) and j.cancel_requested_at is null;
-    perform pg_notify('wakeful', json_build_object('cancel', l.worker_id)::text)
+    perform pg_notify(wakeful.channel_of(l.worker_id), '{"cancel": true}')
     from (select distinct l.worker_id from unnest(locked) l where l.state = 2) l;
     perform wakeful.retire_cancelled(array(
         select row(l.id, 'cancelled', null, cancel_many.reason, null, null, true)::wakeful.ended_attempt

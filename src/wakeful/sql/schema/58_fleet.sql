@@ -26,7 +26,8 @@ declare
     at constant timestamptz := wakeful.now();
 begin
     update wakeful.worker w set beat_at = at, lease_expires_at = at + beat_1.lease
-    where w.id = beat_1.worker_id and w.lease_expires_at > at;
+    -- The clock is read again, after a wait for the row: it may have lapsed meanwhile.
+    where w.id = beat_1.worker_id and w.lease_expires_at > wakeful.now();
     return found;
 end
 $$;

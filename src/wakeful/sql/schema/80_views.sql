@@ -10,7 +10,8 @@ select j.id, j.task::text as task, j.queue::text as queue, wakeful.state_name(j.
     e.error ->> 'code' as last_error_code, e.error ->> 'message' as last_error_message,
     (e.error ->> 'ended_at')::timestamptz as last_error_at,
     j.correlation_id, j.parent_id, j.created_by::text as created_by, j.tenant::text as tenant, j.dedup_key::text as dedup_key,
-    j.ready_at, j.expires_at, j.metadata::jsonb as metadata, j.attempts, j.cancel_requested_at, j.cancel_reason, j.origin_id, null::uuid as requeued_as
+    j.ready_at, j.expires_at, j.metadata::jsonb as metadata, j.attempts, j.cancel_requested_at, j.cancel_reason, j.origin_id, null::uuid as requeued_as,
+    j.progress, j.counters
 from wakeful.job j
 left join wakeful.worker w on w.id = j.worker_id
 cross join lateral (select wakeful.last_error(j.attempts) as error) e
@@ -19,14 +20,14 @@ select f.id, f.task, f.queue, wakeful.state_name(f.state), (-f.rank)::smallint, 
     f.epoch, f.run_at, f.created_at, f.finished_at, f.started_at, f.finished_at, f.worker_id, null,
     e.error ->> 'code', e.error ->> 'message', (e.error ->> 'ended_at')::timestamptz, f.correlation_id, f.parent_id,
     f.created_by, f.tenant, f.dedup_key, f.ready_at, f.expires_at, f.metadata, f.attempts, null, f.cancel_reason, f.origin_id,
-    null
+    null, f.progress, f.counters
 from wakeful.finished_job f
 cross join lateral (select wakeful.last_error(f.attempts) as error) e
 union all
 select d.id, d.task, d.queue, 'dead', (-o.rank)::smallint, o.payload::jsonb, null, o.attempt, o.max_attempts, o.epoch, o.run_at,
     o.created_at, d.died_at, o.started_at, d.died_at, o.worker_id, null, d.error_code, d.error_message, d.died_at,
     d.correlation_id, o.parent_id, o.created_by::text, d.tenant, o.dedup_key::text, o.ready_at, o.expires_at, o.metadata::jsonb, o.attempts,
-    o.cancel_requested_at, o.cancel_reason, o.origin_id, d.requeued_as
+    o.cancel_requested_at, o.cancel_reason, o.origin_id, d.requeued_as, o.progress, o.counters
 from wakeful.dead_letter d
 cross join lateral jsonb_populate_record(null::wakeful.job, d.original_job) o;
 

@@ -1,0 +1,1 @@
+"""What runs inside a system's own environment: the standard library only."""

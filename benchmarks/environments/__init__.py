@@ -1,0 +1,1 @@
+"""Where the rivals live: an environment each, made from the package registries."""

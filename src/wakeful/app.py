@@ -1,0 +1,153 @@
+"""The user's door: an app has tasks, a database, a queue and workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import MappingProxyType, TracebackType
+from typing import Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
+
+from wakeful.config import Settings, load
+from wakeful.database.session import Database
+from wakeful.payload import encode
+from wakeful.produce.options import NO_OPTIONS, EnqueueOptions
+from wakeful.produce.producer import Producer
+from wakeful.produce.template import Defaults, template
+from wakeful.task import Task, TaskDecorator, TaskOptions, declare
+from wakeful.values.errors import InvalidOption
+from wakeful.values.job import JobId
+from wakeful.values.names import task_name
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Wakeful:
+    """An app. Making one does nothing yet: settings are read, and the database is opened, on first use."""
+
+    def __init__(
+        self,
+        dsn: str | None = None,
+        *,
+        pool_size: int | None = None,
+        payload_limit: int | None = None,
+        notify: bool | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        """What is left out comes from WAKEFUL_* variables, the nearest wakeful.toml, or the defaults.
+
+        Without any DSN the embedded server is used. `settings`, if given, are all of them.
+        """
+        self._flags = {
+            "dsn": dsn,
+            "pool_size": pool_size,
+            "payload_limit": payload_limit,
+            "notify": notify,
+        }
+        if settings is not None:
+            if any(value is not None for value in self._flags.values()):
+                raise InvalidOption("settings", "is given beside other arguments: put them into it.")
+            self.settings = settings
+        self._tasks: dict[str, Task[..., Any]] = {}
+        self.tasks: Mapping[str, Task[..., Any]] = MappingProxyType(self._tasks)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """All settings, read once."""
+        return load(self._flags)
+
+    @cached_property
+    def database(self) -> Database:
+        """The database that this app's statements run on."""
+        return Database(self.settings.database.dsn, pool_size=self.settings.database.pool_size)
+
+    @cached_property
+    def producer(self) -> Producer:
+        """What enqueues."""
+        return Producer(self.database, self.settings)
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+    @overload
+    def task(self, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
+
+    def task(self, function: Callable[..., Any] | None = None, /, **options: Unpack[TaskOptions]) -> Any:
+        """Make a task of a function: `@app.task` or `@app.task(queue="mail", timeout="5m")`."""
+        if function is not None:
+            return self._register(function, options)
+        return lambda decorated: self._register(decorated, options)
+
+    def enqueue(
+        self,
+        task: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        conn: Any = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> JobId | None:
+        """Enqueue a job by its task's name, also of a task that is not imported here."""
+        if (known := self._tasks.get(task)) is not None:
+            return known.using(conn, **options).enqueue(**(payload or {}))
+        asked = template(Defaults(task_name(task)), NO_OPTIONS.updated(conn, options))
+        return self.producer.enqueue(asked, self._text(payload))
+
+    async def aenqueue(
+        self,
+        task: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        conn: Any = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> JobId | None:
+        """As `enqueue`, awaited."""
+        if (known := self._tasks.get(task)) is not None:
+            return await known.using(conn, **options).aenqueue(**(payload or {}))
+        asked = template(Defaults(task_name(task)), NO_OPTIONS.updated(conn, options))
+        return await self.producer.aenqueue(asked, self._text(payload))
+
+    def close(self) -> None:
+        """Close what is open. Idempotent; the next use opens it again."""
+        if "database" in self.__dict__:
+            self.database.close()
+
+    async def aclose(self) -> None:
+        """Wait for jobs of this event loop that are being enqueued, then close what is open. Idempotent."""
+        if "producer" in self.__dict__:
+            await self.producer.afinish()
+        if "database" in self.__dict__:
+            await self.database.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def _register(self, function: Callable[..., Any], options: TaskOptions) -> Task[..., Any]:
+        made = declare(function, lambda: self.producer, options)
+        there = self._tasks.get(made.name)
+        if there is not None and _origin(there.function) != _origin(function):
+            raise InvalidOption(
+                "name", message=f"Task {made.name}: {_origin(there.function)} has this name: choose another."
+            )
+        self._tasks[made.name] = made
+        return made
+
+    def _text(self, payload: Mapping[str, Any] | None) -> str:
+        return encode(payload or {}, limit_bytes=self.producer.payload_limit)
+
+
+def _origin(function: Callable[..., Any]) -> str:
+    """Where a function is from: a module that is loaded again may register its tasks again."""
+    return f"{cast(Any, function).__module__}.{getattr(function, '__qualname__', repr(function))}"

@@ -1,0 +1,1 @@
+"""Claim: how many jobs to ask for, of which queues, from which place in line."""

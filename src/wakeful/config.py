@@ -1,0 +1,237 @@
+"""Settings: frozen, one class a stage, read once.
+
+A flag comes before `WAKEFUL_<FLAG>`, that before the nearest `wakeful.toml` (or `[tool.wakeful]` of a
+`pyproject.toml`) in this folder or above, that before the default. In a file, settings stand in the table of
+their class: `[worker] concurrency = 8`.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar, get_type_hints
+
+from wakeful.values.duration import duration
+from wakeful.values.errors import ConfigError, InvalidOption
+from wakeful.values.names import queue_name, task_name
+from wakeful.values.number import whole_number
+from wakeful.values.wording import shown
+
+Reader = Callable[[Any, str], object]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A queue to serve, with slots of its own; None: it shares the rest."""
+
+    queue: str
+    slots: int | None = None
+
+
+def _text(value: object, source: str) -> str:
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    raise InvalidOption(source, f"is {shown(value)}: give it a text.")
+
+
+def _switch(value: object, source: str) -> bool:
+    match value:
+        case bool():
+            return value
+        case str() if value.strip().lower() in ("on", "true", "yes", "1"):
+            return True
+        case str() if value.strip().lower() in ("off", "false", "no", "0"):
+            return False
+    raise InvalidOption(source, f"is {shown(value)}: say on or off.")
+
+
+def _whole(least: int, most: int) -> Reader:
+    def read(value: object, source: str) -> int:
+        text = value.strip() if isinstance(value, str) else ""
+        return whole_number(int(text) if text.isdecimal() else value, source, least, most)
+
+    return read
+
+
+def _span(value: Any, source: str) -> timedelta:
+    span = duration(value, source)
+    if span > timedelta(0):
+        return span
+    raise InvalidOption(source, f"is {shown(value)}: give a duration of more than zero.")
+
+
+def _listed(value: object, source: str) -> list[str]:
+    listed = value.split(",") if isinstance(value, str) else value
+    if not isinstance(listed, Iterable):
+        raise InvalidOption(source, f"is {shown(value)}: list names, with commas between them.")
+    return [str(item).strip() for item in listed if str(item).strip()]
+
+
+def _task_names(value: object, source: str) -> frozenset[str]:
+    return frozenset(task_name(name, source) for name in _listed(value, source))
+
+
+def _lanes(value: object, source: str) -> tuple[Lane, ...]:
+    lanes = []
+    for item in _listed(value, source):
+        name, colon, slots = item.partition(":")
+        lanes.append(Lane(queue_name(name, source), _slots(slots, source) if colon else None))
+    if len({lane.queue for lane in lanes}) < len(lanes):
+        raise InvalidOption(source, f"is {shown(value)}, which names a queue twice: name each once.")
+    return tuple(lanes)
+
+
+_slots: Final[Callable[[object, str], Any]] = _whole(1, 10_000)
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSettings:
+    """Where the database is. No `dsn`: the embedded server. `notify` off: nobody is poked, workers poll."""
+
+    dsn: Annotated[str | None, _text] = None
+    listen_dsn: Annotated[str | None, _text] = None
+    pool_size: Annotated[int, _whole(2, 1000)] = 10
+    notify: Annotated[bool, _switch] = True
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceSettings:
+    """What enqueuing does. `payload_limit` is in bytes of JSON; tasks in `enqueue_off` are not enqueued."""
+
+    payload_limit: Annotated[int, _whole(1, 256 * 1024 * 1024)] = 262_144
+    enqueue_off: Annotated[frozenset[str], _task_names] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How a worker runs. No `queues`: all of them.
+
+    `timeout` is for tasks that name none; `max_rss` is in MiB.
+    """
+
+    queues: Annotated[tuple[Lane, ...], _lanes] = ()
+    concurrency: Annotated[int, _whole(1, 10_000)] = 10
+    processes: Annotated[int, _whole(1, 1000)] = 1
+    lease: Annotated[timedelta, _span] = timedelta(seconds=30)
+    poll_interval: Annotated[timedelta, _span] = timedelta(seconds=20)
+    timeout: Annotated[timedelta, _span] = timedelta(minutes=30)
+    shutdown_timeout: Annotated[timedelta, _span] = timedelta(seconds=25)
+    max_jobs: Annotated[int | None, _whole(1, 10**12)] = None
+    max_rss: Annotated[int | None, _whole(16, 10**7)] = None
+    probe_port: Annotated[int | None, _whole(1, 65_535)] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings. `app` is `module:attribute`, for commands."""
+
+    app: Annotated[str | None, _text] = None
+    database: DatabaseSettings = field(default_factory=DatabaseSettings)
+    produce: ProduceSettings = field(default_factory=ProduceSettings)
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
+
+
+SECTIONS: Final[Mapping[str, type[Any]]] = {
+    "database": DatabaseSettings,
+    "produce": ProduceSettings,
+    "worker": WorkerSettings,
+}
+
+
+def load(
+    flags: Mapping[str, object] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> Settings:
+    """Read all settings; a ConfigError names the one that is wrong, and where it stands.
+
+    `flags` are by name, whatever their section; None is not given.
+    """
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    variables = os.environ if environ is None else environ
+    path, tables = _nearest_file(directory or Path.cwd())
+    _refuse_unknown(path, tables)
+    try:
+        sections = {
+            name: _build(kind, given, variables, tables.get(name, {}), f"[{name}] ", path)
+            for name, kind in SECTIONS.items()
+        }
+        return _build(Settings, given, variables, tables, "", path, **sections)
+    except InvalidOption as error:
+        raise ConfigError(error.option, error.problem) from None
+
+
+def _build(
+    kind: type[T],
+    flags: Mapping[str, object],
+    environ: Mapping[str, str],
+    table: Mapping[str, object],
+    prefix: str,
+    path: Path | None,
+    **made: object,
+) -> T:
+    values = dict(made)
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        if name in made:
+            continue
+        variable = f"WAKEFUL_{name.upper()}"
+        sources = [
+            (name, flags.get(name)),
+            (variable, environ.get(variable, "").strip() or None),
+            (f"{prefix}{name} in {path}", table.get(name)),
+            # What hosting services set: ours only if nobody says otherwise.
+            ("DATABASE_URL", environ.get("DATABASE_URL") or None if name == "dsn" else None),
+        ]
+        for source, value in sources:
+            if value is not None:
+                [read] = hint.__metadata__
+                values[name] = read(value, source)
+                break
+    return kind(**values)
+
+
+def _nearest_file(directory: Path) -> tuple[Path | None, Mapping[str, Any]]:
+    for folder in (directory.absolute(), *directory.absolute().parents):
+        if tables := _read(folder / "wakeful.toml"):
+            return folder / "wakeful.toml", tables
+        if tables := _read(folder / "pyproject.toml").get("tool", {}).get("wakeful"):
+            return folder / "pyproject.toml", tables
+    return None, {}
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(str(path), f"cannot be read ({error}): correct it.") from None
+
+
+def _refuse_unknown(path: Path | None, tables: Mapping[str, Any]) -> None:
+    homes = {one.name: name for name, kind in SECTIONS.items() for one in fields(kind)}
+    for name, value in tables.items():
+        if name in SECTIONS:
+            if not isinstance(value, dict):
+                raise ConfigError(f"{name} in {path}", f"is {shown(value)}, not a table: write [{name}].")
+            for key in value:
+                if homes.get(key) != name:
+                    raise _unknown(f"[{name}] {key} in {path}", key, homes)
+        elif name != "app":
+            raise _unknown(f"{name} in {path}", name, {**homes, **dict.fromkeys(SECTIONS, ""), "app": ""})
+
+
+def _unknown(source: str, key: str, homes: Mapping[str, str]) -> ConfigError:
+    near = get_close_matches(key, homes, n=1)
+    if near and (home := homes[near[0]]):
+        return ConfigError(source, f"is no setting: did you mean {near[0]} in [{home}]?")
+    if near:
+        return ConfigError(source, f"is no setting: did you mean {near[0]}?")
+    return ConfigError(source, f"is no setting: known are {', '.join(sorted(homes))}.")

@@ -1,0 +1,77 @@
+"""Group commit for the coroutines of one event loop.
+
+While a flush is under way, callers gather for the next: no timer, no added latency when there is only one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextvars import Context
+from dataclasses import dataclass
+from typing import Final
+
+from wakeful.database.session import Database
+from wakeful.produce.boarding import board
+from wakeful.produce.delivery import Answer, Ask, deliver_apart
+from wakeful.produce.drive import adrive
+from wakeful.values.job import JobId
+
+FLIGHTS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    ask: Ask
+    answer: asyncio.Future[JobId | None]
+
+
+class LoopGroup:
+    """The callers of one loop. Used from that loop only."""
+
+    def __init__(self, database: Database, poke: bool) -> None:
+        self._database = database
+        self._poke = poke
+        self._waiting: deque[_Caller] = deque()
+        self._flights: set[asyncio.Task[None]] = set()
+
+    async def enqueue(self, ask: Ask) -> JobId | None:
+        """Returns after the commit. Cancelled before its job was sent, a call makes none; later it may."""
+        loop = asyncio.get_running_loop()
+        caller = _Caller(ask, loop.create_future())
+        self._waiting.append(caller)
+        if len(self._flights) < FLIGHTS:
+            # In a context of its own: a flush is nobody's request in particular.
+            flight = loop.create_task(self._fly(), name="wakeful enqueue", context=Context())
+            self._flights.add(flight)
+            flight.add_done_callback(self._flights.discard)
+        return await caller.answer
+
+    async def finish(self) -> None:
+        """Waits for what is under way."""
+        while self._flights:
+            await asyncio.wait(self._flights)
+
+    async def _fly(self) -> None:
+        while self._waiting:
+            boarded = [caller for caller in board(self._waiting) if not caller.answer.done()]
+            if not boarded:
+                continue
+            try:
+                answers = await adrive(deliver_apart([c.ask for c in boarded], self._poke), self._database)
+            except BaseException:  # The loop is ending, or we are wrong: nobody is left waiting.
+                for caller in (*boarded, *self._waiting):
+                    caller.answer.cancel()
+                self._waiting.clear()
+                raise
+            for caller, answer in zip(boarded, answers, strict=True):
+                _tell(caller.answer, answer)
+
+
+def _tell(future: asyncio.Future[JobId | None], answer: Answer) -> None:
+    if future.done():
+        return
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)

@@ -1,0 +1,88 @@
+"""What all jobs of one configured task have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from wakeful.payload import encode
+from wakeful.produce.options import Options
+from wakeful.values.current import current_job
+from wakeful.values.errors import InvalidOption, PayloadError
+from wakeful.values.job import NewJob
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """A task's own say; None where the database decides, as for a task that is not imported here."""
+
+    task: str
+    queue: str | None = None
+    priority: int | None = None
+    max_attempts: int | None = None
+    default_off: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A job but for its id and payload."""
+
+    task: str
+    options: Options
+    _middle: tuple[Any, ...]
+    _correlation_id: UUID | None
+    _parent_id: UUID | None
+    _end: tuple[Any, ...]
+
+    def job(self, id: UUID, payload: str) -> NewJob:
+        """The job. Inside a handler it is the child of the job that the handler runs for."""
+        correlation_id, parent_id = self._correlation_id, self._parent_id
+        if (current := current_job.get()) is not None:
+            correlation_id = correlation_id or current.correlation_id
+            parent_id = parent_id or current.id
+        make: Callable[..., NewJob] = NewJob
+        return make(id, self.task, payload, *self._middle, correlation_id, parent_id, *self._end)
+
+
+def template(defaults: Defaults, options: Options) -> Template:
+    """Puts the options over the task's defaults, once for all jobs that are made with them."""
+    if options.dedup is not None and options.dedup_key is None:
+        raise InvalidOption("dedup", f"is {options.dedup!r} without a dedup_key: give that too.")
+    return Template(
+        task=defaults.task,
+        options=options,
+        _middle=(
+            _either(options.queue, defaults.queue),
+            _either(options.priority, defaults.priority),
+            options.run_at,
+            options.delay,
+            _either(options.max_attempts, defaults.max_attempts),
+            options.dedup_key,
+            options.dedup,
+            options.tenant,
+        ),
+        _correlation_id=options.correlation_id,
+        _parent_id=options.parent_id,
+        _end=(options.created_by, _metadata(options), options.expires_at, defaults.default_off),
+    )
+
+
+def _either(given: Any, default: Any) -> Any:
+    return default if given is None else given
+
+
+def _metadata(options: Options) -> str | None:
+    """As JSON text. Keys of our own stand beside the user's: `tags` and `idempotency_key`."""
+    ours = {"tags": options.tags, "idempotency_key": options.idempotency_key}
+    whole: Mapping[str, object] = {
+        **(options.metadata or {}),
+        **{name: value for name, value in ours.items() if value is not None},
+    }
+    if not whole:
+        return None
+    try:
+        return encode(whole)
+    except PayloadError as error:
+        raise InvalidOption(f"metadata {error.field}".strip(), error.problem) from None

@@ -1,0 +1,161 @@
+"""One attempt: call the handler, and make an outcome of whatever comes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Literal
+
+from wakeful.payload import encode_result
+from wakeful.run.describe import describe
+from wakeful.run.handler import Handler
+from wakeful.run.remote import RemoteFailure
+from wakeful.values.errors import PayloadError, StaleClaim
+from wakeful.values.job import Job
+from wakeful.values.outcome import (
+    AttemptError,
+    Cancel,
+    Cancelled,
+    Dead,
+    Done,
+    Failed,
+    Gone,
+    Outcome,
+    Released,
+    Retry,
+    Snooze,
+    Snoozed,
+)
+
+Why = Literal["cancelled", "timeout", "shutdown", "lost"]
+
+
+class Notes:
+    """What a handler noted and is not written yet."""
+
+    __slots__ = ("counters", "progress")
+
+    def __init__(self) -> None:
+        self.progress: Mapping[str, object] | None = None
+        self.counters: dict[str, float] = {}
+
+
+class Attempt:
+    """A job that is being run. `stop` tells its handler to end; the first reason given stands.
+
+    `deadline` is on the loop's clock; whoever runs attempts looks at it now and then, because a timer for each job
+    would cost more than most jobs do.
+    """
+
+    __slots__ = ("_task", "deadline", "handler", "job", "joined", "leftover", "notes", "settled", "started", "stopped", "why")
+
+    def __init__(self, job: Job, handler: Handler, started: float) -> None:
+        self.job = job
+        self.handler = handler
+        self.started = started
+        self.deadline = started + handler.seconds
+        self.why: Why | None = None
+        # Settled: in a transaction of ours that committed. Joined: in one of the user's, of which only the table knows.
+        self.settled = False
+        self.joined = False
+        self.stopped: threading.Event | None = None
+        # A thread that would not stop: the slot is free again when it has ended.
+        self.leftover: asyncio.Future[object] | None = None
+        self.notes: Notes | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, task: asyncio.Task[None]) -> None:
+        """The attempt runs in `task`."""
+        self._task = task
+
+    def note(
+        self, *, progress: Mapping[str, object] | None = None, name: str | None = None, number: float = 0
+    ) -> None:
+        """Keep progress, or add to a counter, until it is written. Called from the handler's thread."""
+        notes = self.notes or Notes()
+        if progress is not None:
+            notes.progress = progress
+        if name is not None:
+            notes.counters[name] = notes.counters.get(name, 0) + number
+        self.notes = notes
+
+    def stop(self, why: Why) -> None:
+        """Ask the handler to end: a cancellation on the loop, an event for a thread."""
+        if self.why is None:
+            self.why = why
+            if self.stopped is not None:
+                self.stopped.set()
+            if self._task is not None:
+                self._task.cancel()
+
+    def end(self) -> None:
+        """The attempt is over; nothing can stop it any more."""
+        self._task = None
+
+
+async def attempt(running: Attempt, call: Callable[[Attempt], Awaitable[object]]) -> Outcome:
+    """Run the handler through `call` to its outcome. Never raises, except when the worker itself is cancelled."""
+    try:
+        value = await call(running)
+        return _settled(running) or (_unless_committed() if running.joined else read_value(value))
+    except asyncio.CancelledError:
+        if running.why is None:
+            raise
+        return _settled(running) or _stopped(running)
+    except StaleClaim:
+        return Gone()
+    # A user's handler may raise anything at all, and each of it is an outcome.
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | GeneratorExit):
+            raise
+        return _settled(running) or read_error(error)
+
+
+def read_value(value: object) -> Outcome:
+    """What a handler's return value says."""
+    match value:
+        case None:
+            return Done(None)
+        case Snooze():
+            return Snoozed(value.delay, value.reason)
+        case Cancel():
+            return Cancelled(value.reason)
+    try:
+        return Done(encode_result(value))
+    except PayloadError as error:
+        # The work is done; running it again would not make its result storable.
+        return Failed(describe(error), final=True)
+
+
+def read_error(error: BaseException) -> Failed:
+    """What a handler's exception says."""
+    if isinstance(error, RemoteFailure):
+        return Failed(error.error, error.retry_in, error.final)
+    if isinstance(error, Retry):
+        return Failed(describe(error), retry_in=error.after)
+    return Failed(describe(error), final=isinstance(error, Dead))
+
+
+def _settled(running: Attempt) -> Gone | None:
+    return Gone() if running.settled or running.why == "lost" else None
+
+
+def _unless_committed() -> Failed:
+    """For a job that completed itself in the user's transaction: the fence refuses this if that was committed."""
+    message = "the transaction in which it completed itself was not committed"
+    return Failed(AttemptError("not_committed", message))
+
+
+def _stopped(running: Attempt) -> Outcome:
+    match running.why:
+        case "cancelled":
+            return Cancelled(None)
+        case "shutdown":
+            return Released()
+        case "lost":
+            return Gone()
+        case _:
+            limit = running.handler.timeout
+            seconds = limit.total_seconds() if limit else 0
+            return Failed(AttemptError("timeout", f"the handler ran for more than {seconds:g} s"))

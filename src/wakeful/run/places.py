@@ -1,0 +1,109 @@
+"""Where handlers run: on the loop, in a thread, in a process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from multiprocessing import get_context
+
+from wakeful.run.attempt import Attempt
+from wakeful.run.remote import answer, run_remotely
+from wakeful.values.errors import WakefulError
+
+
+class ProcessDied(WakefulError):
+    """The process that ran a handler has died."""
+
+    code = "process_died"
+
+
+class Places:
+    """Calls handlers. Threads and processes are made when they are first needed, at most one for each slot."""
+
+    def __init__(
+        self,
+        slots: int,
+        loop_context: Callable[[Attempt], object],
+        thread_context: Callable[[Attempt], object],
+    ) -> None:
+        self._slots = slots
+        self._loop_context = loop_context
+        self._thread_context = thread_context
+        self._threads: ThreadPoolExecutor | None = None
+        self._idle_processes: list[ProcessPoolExecutor] = []
+        self._busy_processes: set[ProcessPoolExecutor] = set()
+
+    async def call(self, running: Attempt) -> object:
+        """Decode the payload and call the handler where it belongs."""
+        handler = running.handler
+        if handler.place == "process":
+            return await self._in_process(running)
+        arguments = handler.codec.decode(running.job.payload)
+        name = handler.codec.context
+        if handler.place == "loop":
+            if name is not None:
+                arguments[name] = self._loop_context(running)
+            return await handler.function(**arguments)
+        if name is not None:
+            arguments[name] = self._thread_context(running)
+        return await self._in_thread(running, partial(handler.function, **arguments))
+
+    async def _in_thread(self, running: Attempt, function: Callable[[], object]) -> object:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="wakeful")
+        inside = contextvars.copy_context()
+        future = asyncio.get_running_loop().run_in_executor(self._threads, inside.run, function)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            # A thread cannot be stopped: it is told, and its slot stays taken until it has ended.
+            if not future.done():
+                running.leftover = future
+            raise
+
+    async def _in_process(self, running: Attempt) -> object:
+        pool = self._idle_processes.pop() if self._idle_processes else _one_process()
+        self._busy_processes.add(pool)
+        job, function = running.job, running.handler.function
+        try:
+            text = await asyncio.wrap_future(pool.submit(run_remotely, *address(function), job.payload))
+        except BrokenProcessPool:
+            raise ProcessDied(f"The process that ran job {job.id} has died: see its own output for why.") from None
+        except asyncio.CancelledError:
+            _kill(pool)
+            raise
+        else:
+            self._idle_processes.append(pool)
+        finally:
+            self._busy_processes.discard(pool)
+        return answer(text)
+
+    def close(self) -> None:
+        """Let go of threads and processes; those still at work are left to end."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        for pool in self._idle_processes:
+            pool.shutdown(wait=False)
+        for pool in self._busy_processes:
+            _kill(pool)
+
+
+def address(function: Callable[..., object]) -> tuple[str, str]:
+    """Where another process finds a function: its module, and its name there."""
+    return function.__module__, function.__qualname__
+
+
+def _one_process() -> ProcessPoolExecutor:
+    # Spawned, not forked: this process has threads and connections that a copy of it could not use.
+    return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+
+
+def _kill(pool: ProcessPoolExecutor) -> None:
+    for process in list((pool._processes or {}).values()):
+        process.kill()
+    pool.shutdown(wait=False, cancel_futures=True)
+

@@ -1,0 +1,1 @@
+"""Settle: outcomes become settlements, which are written as sets, through the fence."""

@@ -1,0 +1,38 @@
+"""What becomes of a job, given how its attempt went."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import assert_never
+
+from wakeful.values.job import Job
+from wakeful.values.outcome import Cancelled, Done, Failed, Gone, Outcome, Released, Snoozed
+from wakeful.values.retry import RetryPolicy
+from wakeful.values.settlement import Completion, Ending, Settlement
+
+
+def decide(job: Job, outcome: Outcome, policy: RetryPolicy) -> Settlement | None:
+    """The settlement of one attempt; None when there is nothing to settle."""
+    match outcome:
+        case Done(result):
+            return Completion(job.id, job.epoch, result)
+        case Failed(error, asked, final):
+            retry_in = None if final else wait_before_next(job, asked, policy)
+            return Ending(job.id, job.epoch, "failed", error.code, error.message, error.details, retry_in)
+        case Snoozed(delay, reason):
+            return Ending(job.id, job.epoch, "snoozed", message=reason, retry_in=delay)
+        case Cancelled(reason):
+            return Ending(job.id, job.epoch, "cancelled", message=reason)
+        case Released():
+            return Ending(job.id, job.epoch, "released", retry_in=timedelta(0))
+        case Gone():
+            return None
+        case _:
+            assert_never(outcome)
+
+
+def wait_before_next(job: Job, asked: timedelta | None, policy: RetryPolicy) -> timedelta | None:
+    """The wait before the next start; None when there is none."""
+    if job.attempt >= job.max_attempts:
+        return None
+    return asked if asked is not None else policy.delay(job.attempt)

@@ -1,0 +1,148 @@
+"""Claiming: alone, together with settling what is done (a turn), or with the beat (a pulse)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+from uuid import UUID
+
+from wakeful.statements.statement import Row, Statement
+from wakeful.values.job import Job
+from wakeful.values.settlement import Completion
+from wakeful.values.wakeup import ClaimReport, Position
+
+Sleeps = Literal["all", "these"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """What a worker asks for. `queues[i]` belongs to lane `lanes[i]` (from 1), which has `limits[lane − 1]` free slots."""
+
+    worker_id: UUID
+    queues: Sequence[str]
+    lanes: Sequence[int]
+    limits: Sequence[int]
+    tasks: Sequence[str]
+    horizon: Sequence[Position | None] | None = None
+    lease: timedelta | None = None
+    tend: bool = True
+    sleeps: Sleeps | None = None
+    pass_on: bool = False
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The jobs, in line order within their lane, and the report."""
+
+    jobs: list[Job]
+    report: ClaimReport
+
+
+_COLUMNS = """select id, task, queue, payload::text, attempt, max_attempts, epoch, rank, ready_at, created_at, started_at,
+ correlation_id, parent_id, origin_id, tenant, created_by, metadata::text, attempts::text, saved::text,
+ due_in, suspects, cancelled, refused"""
+
+_HORIZON = "%(h_ranks)s::smallint[], %(h_ready_ats)s::timestamptz[], %(h_ids)s::uuid[]"
+
+_CLAIM = f"""{_COLUMNS}
+from wakeful.claim_1(%(worker_id)s::uuid, %(queues)s::text[], %(lanes)s::integer[], %(limits)s::integer[],
+ %(tasks)s::text[], %(lease)s::interval, {_HORIZON},
+ %(tend)s::boolean, %(sleeps)s::text, %(pass_on)s::boolean, %(alone)s::boolean)"""
+
+_TURN = f"""{_COLUMNS}
+from wakeful.turn_1(%(worker_id)s::uuid, %(done_ids)s::uuid[], %(done_epochs)s::bigint[], %(done_results)s::text[],
+ %(queues)s::text[], %(lanes)s::integer[], %(limits)s::integer[], %(tasks)s::text[], {_HORIZON},
+ %(tend)s::boolean, %(sleeps)s::text, %(pass_on)s::boolean)"""
+
+_PULSE = f"""{_COLUMNS}
+from wakeful.pulse_1(%(worker_id)s::uuid, %(beat)s::interval, %(canary)s::bigint, %(queues)s::text[],
+ %(lanes)s::integer[], %(limits)s::integer[], %(tasks)s::text[], %(every_lane)s::integer, %(sleeps)s::text)"""
+
+
+def claim(request: ClaimRequest) -> Statement[Claimed]:
+    """Take ready jobs."""
+    params = {**_asked(request), "lease": request.lease, "alone": request.alone}
+    return Statement(_CLAIM, params, _decoder(request.worker_id))
+
+
+def turn(request: ClaimRequest, done: Sequence[Completion]) -> Statement[Claimed]:
+    """Complete jobs and take the next, in one commit. A failed turn has done neither."""
+    return Statement(_TURN, {**_asked(request), **completions(done)}, _decoder(request.worker_id))
+
+
+def pulse(
+    request: ClaimRequest, beat: timedelta, canary: int | None, every_lane: int | None
+) -> Statement[Claimed]:
+    """Renew the worker's lease, send the canary, tend, take from the start of the line, ask for cancellations.
+
+    `every_lane` also serves queues that are not named, if jobs of these tasks wait in them.
+    """
+    params = {
+        "worker_id": request.worker_id,
+        "beat": beat,
+        "canary": canary,
+        "queues": list(request.queues),
+        "lanes": list(request.lanes),
+        "limits": list(request.limits),
+        "tasks": list(request.tasks),
+        "every_lane": every_lane,
+        "sleeps": request.sleeps,
+    }
+    return Statement(_PULSE, params, _decoder(request.worker_id))
+
+
+def completions(done: Sequence[Completion]) -> dict[str, object]:
+    """The arrays that stand for completed jobs, in the order of their ids, in which rows are locked."""
+    ordered = sorted(done, key=lambda completion: completion.id.int)
+    results = [completion.result for completion in ordered]
+    return {
+        # Written as literals: thousands a second, and the driver takes longer to write a list of them.
+        "done_ids": "{" + ",".join([completion.id.hex for completion in ordered]) + "}",
+        "done_epochs": "{" + ",".join([str(completion.epoch) for completion in ordered]) + "}",
+        "done_results": results if any(result is not None for result in results) else None,
+    }
+
+
+def _asked(request: ClaimRequest) -> dict[str, object]:
+    horizon = request.horizon
+    bounded = horizon is not None and any(horizon)
+    return {
+        "worker_id": request.worker_id,
+        "queues": list(request.queues),
+        "lanes": list(request.lanes),
+        "limits": list(request.limits),
+        "tasks": list(request.tasks),
+        "h_ranks": [p and p.rank for p in horizon] if horizon and bounded else None,
+        "h_ready_ats": [p and p.ready_at for p in horizon] if horizon and bounded else None,
+        "h_ids": [p and p.id for p in horizon] if horizon and bounded else None,
+        "tend": request.tend,
+        "sleeps": request.sleeps,
+        "pass_on": request.pass_on,
+    }
+
+
+class _decoder:
+    """Rows to jobs; the rows without an id are reports, which add up."""
+
+    __slots__ = ("worker_id",)
+
+    def __init__(self, worker_id: UUID) -> None:
+        self.worker_id = worker_id
+
+    def __call__(self, rows: Sequence[Row]) -> Claimed:
+        worker_id = self.worker_id
+        jobs = [Job(*row[:19], worker_id) for row in rows if row[0] is not None]
+        due_in, suspects = None, False
+        cancelled: tuple[UUID, ...] = ()
+        refused: tuple[UUID, ...] = ()
+        for row in reversed(rows):
+            if row[0] is not None:
+                break
+            due_in = row[19] if row[19] is not None else due_in
+            suspects = bool(row[20]) or suspects
+            cancelled += tuple(row[21] or ())
+            refused += tuple(row[22] or ())
+        return Claimed(jobs, ClaimReport(due_in, suspects, cancelled, refused))

@@ -1,0 +1,68 @@
+"""Enqueuing: any number of jobs in one call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from operator import attrgetter
+from typing import Final
+from uuid import UUID
+
+from wakeful.statements.arrays import array_of
+from wakeful.statements.statement import Row, Statement
+from wakeful.values.job import JobId, NewJob
+
+# As in enqueue_batch_1, whose parameters are these in the plural.
+_COLUMNS: Final = (
+    *("id", "task", "payload", "queue", "priority", "run_at", "delay", "max_attempts", "dedup_key", "dedup"),
+    *("tenant", "correlation_id", "parent_id", "created_by", "metadata", "expires_at", "default_off"),
+)
+_ONE_A_ROW: Final = frozenset({"id", "payload"})
+_values = attrgetter(*_COLUMNS)
+
+# Rows are reported only where something else was done than asked: a large insert is answered with one null.
+_ENQUEUE: Final = """
+select (pg_catalog.json_agg(pg_catalog.json_build_array(e.place, e.id, e.action))
+    filter (where e.action <> 'inserted'))::text
+from wakeful.enqueue_batch_1(
+    %(id)s::text::uuid[], %(task)s::text::text[], %(payload)s::text::text[], %(queue)s::text::text[],
+    %(priority)s::text::integer[], %(run_at)s::text::timestamptz[], %(delay)s::text::interval[],
+    %(max_attempts)s::text::integer[], %(dedup_key)s::text::text[], %(dedup)s::text::text[],
+    %(tenant)s::text::text[], %(correlation_id)s::text::uuid[], %(parent_id)s::text::uuid[],
+    %(created_by)s::text::text[], %(metadata)s::text::text[], %(expires_at)s::text::timestamptz[],
+    %(default_off)s::text::boolean[], %(fresh)s::boolean, %(poke)s::boolean) e
+"""
+
+
+def enqueue(
+    jobs: Sequence[NewJob], *, fresh: bool = False, poke: bool = True
+) -> Statement[list[JobId | None]]:
+    """Enqueue all of them or none. The answer has an id for each, None where enqueuing of its task is off.
+
+    `fresh` promises that the ids were made a moment ago and never sent before, which spares a look into
+    history; without it a job that was enqueued already, even one that is over, is not made again.
+    """
+    params: dict[str, object] = {}
+    for name, values in zip(_COLUMNS, _transposed(jobs), strict=True):
+        params[name] = array_of(values) if name in _ONE_A_ROW else _array_or_one(values)
+    params["fresh"], params["poke"] = fresh, poke
+
+    def decode(rows: Sequence[Row]) -> list[JobId | None]:
+        done: list[JobId | None] = [JobId(job.id, "inserted") for job in jobs]
+        for place, id, action in json.loads(rows[0][0] or "[]"):
+            done[place - 1] = JobId(UUID(id), action) if id else None
+        return done
+
+    return Statement(_ENQUEUE, params, decode)
+
+
+def _transposed(jobs: Sequence[NewJob]) -> Iterable[tuple[object, ...]]:
+    return zip(*map(_values, jobs), strict=True) if jobs else repeat((), len(_COLUMNS))
+
+
+def _array_or_one(values: tuple[object, ...]) -> str | None:
+    """One element stands for all rows where they are the same, no array at all for the default."""
+    if not values or values.count(values[0]) < len(values):
+        return array_of(values)
+    return None if values[0] is None else array_of(values[:1])

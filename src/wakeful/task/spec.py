@@ -1,0 +1,169 @@
+"""What is said about a task, checked where it is said."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Literal, TypedDict
+
+from wakeful.payload import PayloadCodec
+from wakeful.values.duration import DurationLike, duration, nonnegative_duration
+from wakeful.values.errors import InvalidOption
+from wakeful.values.names import label, queue_name
+from wakeful.values.number import whole_number
+from wakeful.values.retry import DEFAULT_RETRY, RetryLike, RetryPolicy, retry_policy, starts_allowed
+from wakeful.values.wording import shown
+
+Place = Literal["loop", "thread", "process"]
+
+_LONGEST_LINGER: Final = timedelta(minutes=1)
+_LARGEST_BATCH: Final = 10_000
+
+
+class TaskOptions(TypedDict, total=False):
+    """What `@app.task(…)` takes."""
+
+    name: str | None
+    """Under which jobs are stored; the module and name of the function if left out."""
+    queue: str
+    priority: int
+    """From −100 to 100, the higher first."""
+    max_attempts: int | None
+    """How often a job may start; 5, or what the retry policy implies."""
+    max_retries: int | None
+    retry: RetryLike
+    timeout: DurationLike | None
+    """How long one attempt may take; the worker's own limit if left out."""
+    lease: DurationLike | None
+    """A lease of each job's own, instead of the worker's."""
+    enabled: bool
+    """False: nothing is enqueued until someone switches the task on in the database."""
+    executor: Literal["thread", "process"] | None
+    """Where a `def` function runs."""
+    batch: int | None
+    """The function takes a list of up to so many jobs' arguments."""
+    linger: DurationLike | None
+    """How long a batch that is not full waits for more."""
+    log_fields: Iterable[str]
+    redact: Iterable[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """What is said about a task. `timeout` None: the worker's own; `lease` None: covered by the worker's."""
+
+    name: str
+    queue: str
+    priority: int
+    max_attempts: int
+    retry: RetryPolicy
+    timeout: timedelta | None
+    lease: timedelta | None
+    enabled: bool
+    place: Place
+    batch: int | None
+    linger: timedelta
+    log_fields: tuple[str, ...]
+    redact: tuple[str, ...]
+
+
+def task_spec(
+    name: str, function: Callable[..., object], codec: PayloadCodec, options: TaskOptions
+) -> TaskSpec:
+    """Checks all options; an InvalidOption names the task and the one that is wrong."""
+    unknown = options.keys() - TaskOptions.__annotations__.keys()
+    try:
+        if unknown:
+            known = ", ".join(TaskOptions.__annotations__)
+            raise InvalidOption(min(unknown), f"is no option of a task: known are {known}.")
+        return _spec(name, function, codec, options)
+    except InvalidOption as error:
+        raise InvalidOption(
+            error.option, error.problem, message=f"Task {name}: {error.option} {error.problem}"
+        ) from None
+
+
+def _spec(name: str, function: Callable[..., object], codec: PayloadCodec, options: TaskOptions) -> TaskSpec:
+    retry = retry_policy(options.get("retry", DEFAULT_RETRY))
+    batch = options.get("batch")
+    return TaskSpec(
+        name=name,
+        queue=queue_name(options.get("queue", "default"), "queue"),
+        priority=whole_number(options.get("priority", 0), "priority", -100, 100),
+        max_attempts=starts_allowed(
+            retry, max_attempts=options.get("max_attempts"), max_retries=options.get("max_retries")
+        ),
+        retry=retry,
+        timeout=_positive(options.get("timeout"), "timeout"),
+        lease=_positive(options.get("lease"), "lease"),
+        enabled=_flag(options.get("enabled", True), "enabled"),
+        place=_place(function, codec, options.get("executor")),
+        batch=None if batch is None else whole_number(batch, "batch", 2, _LARGEST_BATCH),
+        linger=_linger(options.get("linger"), batch),
+        log_fields=_names(options.get("log_fields", ()), "log_fields"),
+        redact=_names(options.get("redact", ()), "redact"),
+    )
+
+
+def _positive(value: DurationLike | None, field: str) -> timedelta | None:
+    if value is None:
+        return None
+    span = duration(value, field)
+    if span > timedelta(0):
+        return span
+    raise InvalidOption(field, f"is {shown(value)}: give a duration of more than zero.")
+
+
+def _flag(value: object, field: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise InvalidOption(field, f"is {shown(value)}: give True or False.")
+
+
+def _place(function: Callable[..., object], codec: PayloadCodec, executor: object) -> Place:
+    if executor not in (None, "thread", "process"):
+        raise InvalidOption("executor", f'is {shown(executor)}: use "thread" or "process".')
+    if is_async(function):
+        if executor is not None:
+            raise InvalidOption(
+                "executor", "is given for an async function, which runs on the loop: omit it."
+            )
+        return "loop"
+    if executor != "process":
+        return "thread"
+    if codec.context is not None:
+        problem = (
+            f"is process, where there is no context for {codec.context}: use a thread, or leave that out."
+        )
+        raise InvalidOption("executor", problem)
+    if "<locals>" in getattr(function, "__qualname__", "<locals>"):
+        raise InvalidOption("executor", "is process, which finds functions by module: define it at the top.")
+    return "process"
+
+
+def _linger(value: DurationLike | None, batch: int | None) -> timedelta:
+    if value is None:
+        return timedelta(0)
+    if batch is None:
+        raise InvalidOption("linger", "is given without batch, and there is nothing to wait for: omit it.")
+    span = nonnegative_duration(value, "linger")
+    if span > _LONGEST_LINGER:
+        raise InvalidOption("linger", f"is {shown(value)}: a minute is the most.")
+    return span
+
+
+def _names(value: object, field: str) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidOption(field, f"is {shown(value)}: give a list of names.")
+    return tuple(label(name, field) for name in value)
+
+
+def is_async(function: Callable[..., object]) -> bool:
+    """Whether a call of it gives a coroutine; callable objects and partials too."""
+    target: Any = inspect.unwrap(function)
+    while isinstance(target, functools.partial):
+        target = target.func
+    return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(type(target).__call__)

@@ -1,0 +1,41 @@
+"""What is written when an attempt is over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A job is done; `result` is JSON text."""
+
+    id: UUID
+    epoch: int
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """An attempt ended otherwise. `retry_in` None for a failed one means that there is no further start."""
+
+    id: UUID
+    epoch: int
+    outcome: Literal["failed", "snoozed", "released", "cancelled"]
+    code: str | None = None
+    message: str | None = None
+    details: str | None = None
+    retry_in: timedelta | None = None
+
+
+Settlement = Completion | Ending
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A settlement that did not pass the fence: `settled` if this very claim had settled it already."""
+
+    id: UUID
+    reason: Literal["stale", "settled", "locked"]

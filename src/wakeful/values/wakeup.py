@@ -1,0 +1,80 @@
+"""What makes a worker look: pokes as they travel, positions in line, and what a claim reports."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Position(NamedTuple):
+    """A place in line; smaller comes first."""
+
+    rank: int
+    ready_at: datetime
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Poke:
+    """Something became runnable in `queue`, or will in `seconds`. No position: look from the start of the line."""
+
+    queue: str
+    seconds: float
+    position: Position | None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Something was resumed: look again, everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookForCancelled:
+    """A job of this worker was cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """The worker's own call, heard."""
+
+    number: int
+
+
+Notice = Poke | Look | LookForCancelled | Canary
+
+
+def read_notice(payload: str) -> Notice:
+    """What a notification says. One that cannot be read is taken as a call to look: a hint costs one query."""
+    try:
+        told = json.loads(payload)
+        if "q" in told:
+            return Poke(str(told["q"]), told["in"] / 1000, _position(told.get("at")))
+        if "canary" in told:
+            return Canary(int(told["canary"]))
+        if "cancel" in told:
+            return LookForCancelled()
+    except (ValueError, TypeError, KeyError, OverflowError):
+        pass
+    return Look()
+
+
+def _position(at: list[object] | None) -> Position | None:
+    if at is None:
+        return None
+    rank, micros, id_text = at
+    return Position(int(str(rank)), _EPOCH + timedelta(microseconds=int(str(micros))), UUID(str(id_text)))
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReport:
+    """What a claim tells besides its jobs. `due_in`: seconds until there is something to look for again."""
+
+    due_in: float | None = None
+    suspects: bool = False
+    cancelled: tuple[UUID, ...] = ()
+    refused: tuple[UUID, ...] = ()

@@ -1,0 +1,113 @@
+"""The listener: one LISTEN connection a process, kept alive, and honest about whether it hears."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Protocol
+
+from wakeful.values.errors import DatabaseUnavailable
+from wakeful.values.wakeup import Canary, Notice, read_notice
+
+log = logging.getLogger("wakeful.wake")
+
+LONGEST_WAIT = 15.0
+
+
+class Ear(Protocol):
+    """A subscribed connection."""
+
+    def payloads(self) -> AsyncIterator[str]: ...
+
+    async def close(self) -> None: ...
+
+
+class Listener:
+    """Keeps an ear open, passes on what it hears, and tells from canaries whether it is deaf.
+
+    `open_ear` subscribes; `heard` takes each notice; `back` is called after every subscription, because what was
+    notified before it is lost for good and the table must be looked at.
+    """
+
+    def __init__(
+        self,
+        open_ear: Callable[[], Awaitable[Ear]],
+        heard: Callable[[Notice], None],
+        back: Callable[[], None],
+    ) -> None:
+        self._open_ear = open_ear
+        self._heard = heard
+        self._back = back
+        self._expected: tuple[int, float] | None = None
+        self._deaf = False
+        self.connected = False
+        self.losses = 0
+
+    @property
+    def hears(self) -> bool:
+        """Whether pokes can be relied on: while not, shorter polls take over."""
+        return self.connected and not self._deaf
+
+    def expect_canary(self, number: int, by: float) -> None:
+        """A canary was sent; it must be heard by `by` on the loop's clock."""
+        if self._expected is None:
+            self._expected = (number, by)
+
+    def check(self, now: float) -> None:
+        """Find out whether the last canary is overdue."""
+        if self._expected is not None and self._expected[1] <= now and self.connected:
+            self._expected = None
+            if not self._deaf:
+                self._deaf = True
+                log.warning(
+                    "listener_deaf: notifications do not arrive (a pooler in between?); polling instead. "
+                    "Set WAKEFUL_LISTEN_DSN to a direct connection to be woken again.",
+                    extra={"event": "listener_deaf"},
+                )
+
+    @property
+    def check_at(self) -> float | None:
+        """When `check` has something to find out."""
+        return None if self._expected is None else self._expected[1]
+
+    async def run(self) -> None:
+        """Listen for ever. Reconnects with jittered exponential backoff."""
+        wait = 0.1
+        while True:
+            try:
+                await self._listen()
+            except DatabaseUnavailable as error:
+                if self.connected:
+                    wait = 0.1
+                    self.losses += 1
+                    log.warning("listener_lost: %s", error, extra={"event": "listener_lost"})
+            finally:
+                self.connected = False
+            await asyncio.sleep(wait * random.uniform(0.5, 1.5))
+            wait = min(wait * 2, LONGEST_WAIT)
+
+    async def _listen(self) -> None:
+        ear = await self._open_ear()
+        try:
+            self.connected = True
+            self._expected = None
+            if self.losses:
+                log.info("listener_back", extra={"event": "listener_back"})
+            self._back()
+            async with aclosing(ear.payloads()) as payloads:  # type: ignore[type-var]
+                async for payload in payloads:
+                    self._hear(read_notice(payload))
+        finally:
+            await ear.close()
+
+    def _hear(self, notice: Notice) -> None:
+        if isinstance(notice, Canary):
+            self._expected = None
+            if self._deaf:
+                self._deaf = False
+                log.info("listener_back", extra={"event": "listener_back"})
+        else:
+            self._heard(notice)

@@ -1,0 +1,31 @@
+"""What a worker has done, for those who ask at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of one task."""
+
+    processed: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+@dataclass(slots=True)
+class Summary:
+    """Counts of attempts by how they went. Snoozed, released and cancelled ones are processed, and neither of both."""
+
+    processed: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    by_task: dict[str, Tally] = field(default_factory=dict)
+
+    def add(self, task: str, succeeded: bool, failed: bool) -> None:
+        """One attempt more."""
+        for tally in (self, self.by_task.setdefault(task, Tally())):
+            tally.processed += 1
+            tally.succeeded += succeeded
+            tally.failed += failed

@@ -1,0 +1,94 @@
+"""The worker as users meet it: run for ever, or once."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+from wakeful.claim.lanes import make_lanes
+from wakeful.config import DatabaseSettings, WorkerSettings
+from wakeful.database.session import Database
+from wakeful.run.handler import Handler
+from wakeful.values.errors import InvalidOption
+from wakeful.worker.desk import Desk, Enqueues
+from wakeful.worker.shift import Shift
+from wakeful.worker.summary import Summary
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Worker:
+    """Runs the jobs of registered tasks in this process."""
+
+    def __init__(
+        self,
+        app: Enqueues,
+        database: Database,
+        handlers: Mapping[str, Handler],
+        declared_queues: frozenset[str],
+        where: DatabaseSettings,
+        settings: WorkerSettings,
+    ) -> None:
+        self._app = app
+        self._database = database
+        self._handlers = handlers
+        self._declared = declared_queues
+        self._where = where
+        self._settings = settings
+        self._shift: Shift | None = None
+
+    def run(self) -> Summary:
+        """Work until SIGTERM or SIGINT: stop claiming, finish what runs, give back the rest. Blocks."""
+        return asyncio.run(self._with_signals(None))
+
+    async def arun(self) -> Summary:
+        """Work until `stop` is called or the task is cancelled."""
+        return await self._work(None)
+
+    def run_once(self, limit: int = 100) -> Summary:
+        """Run at most `limit` jobs that are due now, and return. Blocks."""
+        return asyncio.run(self._with_signals(limit))
+
+    async def arun_once(self, limit: int = 100) -> Summary:
+        """Run at most `limit` jobs that are due now, and return."""
+        return await self._work(limit)
+
+    def stop(self) -> None:
+        """Stop as on SIGTERM; a second call stops at once. Call it in the worker's own event loop."""
+        if self._shift is not None:
+            self._shift.stop()
+
+    async def _with_signals(self, limit: int | None) -> Summary:
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, self.stop)
+        try:
+            return await self._work(limit)
+        finally:
+            for number in STOP_SIGNALS:
+                loop.remove_signal_handler(number)
+
+    async def _work(self, limit: int | None) -> Summary:
+        if limit is not None and limit < 1:
+            raise InvalidOption("limit", f"is {limit}: give at least 1.")
+        dsn = await asyncio.to_thread(lambda: self._database.dsn)
+        settings = self._settings
+        if limit is not None and not settings.queues:
+            settings = replace(settings, concurrency=min(settings.concurrency, limit))
+        self._shift = Shift(
+            dsn,
+            (self._where.listen_dsn or dsn) if self._where.notify else None,
+            self._handlers,
+            make_lanes(settings.queues, settings.concurrency, self._declared),
+            settings,
+            Desk(self._database, self._app),
+            budget=limit,
+            keep=timedelta(days=7),
+        )
+        try:
+            return await self._shift.run()
+        finally:
+            self._shift = None

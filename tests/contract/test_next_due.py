@@ -1,0 +1,127 @@
+"""The report of a claim: when there is something to look for again."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+from tests.sessions import Session, call, scalar, shift_clock, value
+from tests.verbs import claim_one, enqueue, enqueue_many, register, started, worker_claim
+
+
+def due_in(db: Session, worker: UUID, **options: object) -> float | None:
+    _, report = worker_claim(db, worker, **options)  # type: ignore[arg-type]
+    assert report["id"] is None
+    due: float | None = report["due_in"]
+    return due
+
+
+def lone_claim(db: Session, **options: object) -> float | None:
+    """What a claim reports that needs no registered worker, so that nobody's lease is due."""
+    return due_in(db, uuid4(), lease="1 hour", **options)
+
+
+def test_nothing_known_is_null(db: Session) -> None:
+    assert lone_claim(db) is None
+
+
+def test_the_next_scheduled_job_is_due_when_it_says(db: Session) -> None:
+    enqueue(db, delay="1 hour")
+    enqueue(db, delay="10 seconds")
+    due = lone_claim(db)
+    assert due is not None
+    assert 9 < due <= 10
+
+
+def test_only_what_the_claim_may_take_counts(db: Session) -> None:
+    enqueue(db, "other", delay="10 seconds")
+    enqueue(db, "t", queue="elsewhere", delay="10 seconds")
+    assert lone_claim(db) is None
+
+
+def test_what_is_paused_does_not_count(db: Session) -> None:
+    enqueue(db, delay="10 seconds")
+    value(db, "pause_task", name="t")
+    assert lone_claim(db) is None
+    value(db, "resume_task", name="t")
+    value(db, "pause_queue", name="default")
+    assert lone_claim(db) is None
+
+
+def test_what_is_overdue_but_held_by_another_is_not_due_again(db: Session, other: Session) -> None:
+    """Else the claimer would come back at once, for as long as the other holds it."""
+    id = enqueue(db, delay="1 second")
+    shift_clock(db, "2 seconds")
+    with other.transaction():
+        call(other, "cancel", id=id)
+        assert lone_claim(db) is None
+
+
+def test_it_is_always_in_the_future(db: Session) -> None:
+    for milliseconds in range(1, 30):
+        enqueue(db, delay=f"{milliseconds} milliseconds")
+    for _ in range(30):
+        due = lone_claim(db, want=0)
+        assert due is None or due > 0
+        due = due_in(db, uuid4(), lease="1 hour", tend=False)
+        assert due is None or due > 0
+
+
+def test_a_lease_that_will_lapse_is_due(db: Session) -> None:
+    started(db, "other", lease="30 seconds")
+    due = lone_claim(db)
+    assert due is not None
+    assert 29 < due <= 30
+    shift_clock(db, "31 seconds")
+    assert lone_claim(db) is None
+
+
+def test_a_worker_that_will_lapse_is_due(db: Session) -> None:
+    register(db, lease="40 seconds")
+    due = lone_claim(db)
+    assert due is not None
+    assert 39 < due <= 40
+
+
+def test_a_full_claim_needs_no_next_time(db: Session) -> None:
+    enqueue_many(db, [{"task": "t"} for _ in range(3)])
+    enqueue(db, delay="10 seconds")
+    assert lone_claim(db, want=3) is None
+
+
+def test_a_short_claim_that_saw_rows_it_could_not_lock_comes_back_in_a_second(
+    db: Session, other: Session
+) -> None:
+    id = enqueue(db)
+    with other.transaction():
+        scalar(other, "select id from wakeful.job where id = %s for update", id)
+        assert lone_claim(db) == 1
+    assert claim_one(db).id == id
+
+
+def test_a_claim_that_promoted_as_much_as_it_may_comes_back_at_once(db: Session) -> None:
+    enqueue_many(db, [{"task": "t", "delay": "1 second"} for _ in range(1001)])
+    shift_clock(db, "2 seconds")
+    worker = register(db)
+    assert due_in(db, worker, want=1) == 0
+    assert due_in(db, worker, want=1) != 0
+
+
+def test_an_idle_worker_minds_the_clock_when_those_before_it_are_busy(db: Session) -> None:
+    """A job that is due must not wait for a pulse because two busy workers have lesser ids."""
+    fleet = sorted(register(db) for _ in range(3))
+    enqueue_many(db, [{"task": "t"} for _ in range(2)])
+    for busy in fleet[:2]:
+        taken, _ = worker_claim(db, busy, want=1, sleeps="all")
+        assert len(taken) == 1
+    enqueue(db, delay="10 seconds")
+    due = due_in(db, fleet[2], sleeps="all")
+    assert due is not None
+    assert due <= 10
+
+
+def test_of_many_idle_workers_two_mind_the_clock(db: Session) -> None:
+    enqueue(db, delay="10 seconds")
+    fleet = [register(db) for _ in range(6)]
+    for _ in range(2):
+        minding = [due_in(db, worker, sleeps="all") is not None for worker in fleet]
+    assert sum(minding) == 2

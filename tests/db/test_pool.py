@@ -1,0 +1,202 @@
+"""Pools: lazy, silent while idle, honest about a server that is away, at home in every loop and process."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from wakeful.database.async_pool import AsyncPool
+from wakeful.database.migrations import acheck_compatible, check_compatible
+from wakeful.database.pool import Pool
+from wakeful.edges.testing import Database
+from wakeful.values.errors import DatabaseUnavailable, SchemaMismatch
+
+OPEN = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+
+
+def test_nothing_is_opened_before_the_first_use(database: Database) -> None:
+    pool = Pool(database.dsn)
+    with database.connect() as conn:
+        assert conn.execute(OPEN).fetchone() == (0,)
+    pool.close()
+
+
+def test_a_connection_is_used_again(database: Database) -> None:
+    pool = Pool(database.dsn)
+    try:
+        with pool.connection() as conn:
+            first = conn.info.backend_pid
+        with pool.connection() as conn:
+            assert conn.info.backend_pid == first
+            assert conn.autocommit
+    finally:
+        pool.close()
+
+
+def test_many_threads_share_a_few_connections(database: Database) -> None:
+    pool = Pool(database.dsn, size=3)
+
+    def work(_: int) -> int:
+        with pool.connection() as conn:
+            conn.execute("select pg_sleep(0.001)")
+            return conn.info.backend_pid
+
+    try:
+        with ThreadPoolExecutor(12) as threads:
+            assert len(set(threads.map(work, range(100)))) <= 3
+    finally:
+        pool.close()
+
+
+def test_a_closed_pool_leaves_no_connection_and_no_thread(database: Database) -> None:
+    threads = threading.active_count()
+    pool = Pool(database.dsn)
+    with pool.connection():
+        pass
+    pool.close()
+    pool.close()
+    assert threading.active_count() == threads
+    with database.connect() as conn:
+        assert conn.execute(OPEN).fetchone() == (0,)
+
+
+def test_an_idle_pool_sends_no_query(database: Database) -> None:
+    pool = Pool(database.dsn)
+    asked = "select query_start, state_change from pg_stat_activity where pid = %s"
+    try:
+        with pool.connection() as pooled:
+            pid = pooled.info.backend_pid
+        with database.connect() as conn:
+            before = conn.execute(asked, [pid]).fetchone()
+            conn.execute("select pg_sleep(0.6)")
+            assert conn.execute(asked, [pid]).fetchone() == before
+    finally:
+        pool.close()
+
+
+def test_connections_that_the_server_has_closed_are_replaced_unseen(database: Database) -> None:
+    pool = Pool(database.dsn, size=3, wait_seconds=10)
+    kill = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where pid = any(%s)"
+    try:
+        with pool.connection() as one, pool.connection() as two, pool.connection() as three:
+            pids = [conn.info.backend_pid for conn in (one, two, three)]
+        with database.connect() as killer:
+            killer.execute(kill, [pids])
+        with pool.connection() as conn:
+            assert conn.execute("select 1").fetchone() == (1,)
+            assert conn.info.backend_pid not in pids
+    finally:
+        pool.close()
+
+
+def test_a_wrong_password_is_told_at_once(database: Database) -> None:
+    pool = Pool(make_conninfo(database.dsn, password="hunter2"))
+    with pytest.raises(DatabaseUnavailable, match="refused the password"), pool.connection():
+        pass
+
+
+def test_a_pool_that_is_used_up_says_so(database: Database) -> None:
+    pool = Pool(database.dsn, size=1, wait_seconds=0.05)
+    try:
+        with (
+            pool.connection(),
+            pytest.raises(DatabaseUnavailable, match="All 1 pooled connections were in use"),
+            pool.connection(),
+        ):
+            pass
+    finally:
+        pool.close()
+
+
+def test_the_schema_is_checked_before_the_first_connection_is_handed_out(blank_database: Database) -> None:
+    pool = Pool(blank_database.dsn, check=check_compatible)
+    with pytest.raises(SchemaMismatch, match="wakeful migrate up"), pool.connection():
+        pass
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_opens_connections_of_its_own(database: Database) -> None:
+    pool = Pool(database.dsn)
+    with pool.connection() as conn:
+        parents = conn.info.backend_pid
+    child = os.fork()
+    if child == 0:
+        with pool.connection() as conn:
+            own = conn.info.backend_pid != parents and conn.execute("select 1").fetchone() == (1,)
+        os._exit(0 if own else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    with pool.connection() as conn:
+        assert conn.info.backend_pid == parents
+        assert conn.execute("select 1").fetchone() == (1,)
+    pool.close()
+
+
+async def test_async_callers_share_a_few_connections(database: Database) -> None:
+    pool = AsyncPool(database.dsn, size=3)
+
+    async def work() -> int:
+        async with pool.connection() as conn:
+            await conn.execute("select pg_sleep(0.001)")
+            return conn.info.backend_pid
+
+    assert len(set(await asyncio.gather(*(work() for _ in range(100))))) <= 3
+    await pool.close()
+    async with await database.aconnect() as conn:
+        assert await (await conn.execute(OPEN)).fetchone() == (0,)
+
+
+def test_each_loop_gets_connections_of_its_own_and_a_closed_loops_are_hung_up(database: Database) -> None:
+    pool = AsyncPool(database.dsn)
+
+    async def work() -> int:
+        async with pool.connection() as conn:
+            await conn.execute("select 1")
+            return conn.info.backend_pid
+
+    first = asyncio.run(work())
+    second = asyncio.run(work())
+    assert first != second
+    with database.connect() as conn:
+        gone = "select count(*) from pg_stat_activity where pid = %s"
+        conn.execute("select pg_sleep(0.05)")
+        assert conn.execute(gone, [first]).fetchone() == (0,)
+    pool.abandon()
+    gc.collect()
+
+
+async def test_async_connections_that_the_server_has_closed_are_replaced_unseen(database: Database) -> None:
+    pool = AsyncPool(database.dsn, size=2, wait_seconds=10)
+    async with pool.connection() as one, pool.connection() as two:
+        pids = [one.info.backend_pid, two.info.backend_pid]
+    with database.connect() as killer:
+        killer.execute("select pg_terminate_backend(pid, 5000) from unnest(%s::int[]) pid", [pids])
+    async with pool.connection() as conn:
+        assert await (await conn.execute("select 1")).fetchone() == (1,)
+        assert conn.info.backend_pid not in pids
+    await pool.close()
+
+
+async def test_an_async_pool_tells_why_there_is_no_connection(
+    database: Database, blank_database: Database
+) -> None:
+    refused = AsyncPool(make_conninfo(database.dsn, password="hunter2"))
+    with pytest.raises(DatabaseUnavailable, match="refused the password"):
+        async with refused.connection():
+            pass
+    empty = AsyncPool(blank_database.dsn, check=acheck_compatible)
+    with pytest.raises(SchemaMismatch, match="wakeful migrate up"):
+        async with empty.connection():
+            pass
+    small = AsyncPool(database.dsn, size=1, wait_seconds=0.05)
+    async with small.connection():
+        with pytest.raises(DatabaseUnavailable, match="were in use"):
+            async with small.connection():
+                pass
+    await small.close()
