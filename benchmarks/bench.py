@@ -159,7 +159,7 @@ class Site:
             "PATH": programs,
             "PYTHONPATH": str(ROOT),
             "BENCH_DSN": self.dsn,
-            "BENCH_PROBE": str(self.bench.folder / f"{self.database}.probe"),
+            "BENCH_PROBE": str(self.probe.path),
         }
 
     def _log(self, system: System) -> Path:

@@ -45,8 +45,10 @@ class System:
     handlers: frozenset[Handler] = field(default_factory=lambda: frozenset[Handler](("noop", "sleep")))
     jobs: int = 50_000
     """Jobs in a drain: fewer for one that would take minutes."""
+    only: frozenset[str] | None = None
+    """The measurements that it takes part in; None: all that suit it."""
     skips: frozenset[str] = frozenset()
-    """Measurements that make no sense for it."""
+    """Measurements that it does not take part in."""
 
     @property
     def main_package(self) -> str | None:

@@ -22,7 +22,8 @@ class Probe:
     """`sent` and `started` by job number, and how often each was run."""
 
     def __init__(self, path: str | Path | None = None) -> None:
-        with open(path or os.environ["BENCH_PROBE"], "r+b") as file:
+        self.path = Path(path or os.environ["BENCH_PROBE"])
+        with self.path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), _BYTES)
         whole = memoryview(self._map)
         self.sent = whole[: CAPACITY * 8].cast("q")

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType, TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from wakeful.config import Settings, load
 from wakeful.database.session import Database
 from wakeful.payload import encode
 from wakeful.produce.options import NO_OPTIONS, EnqueueOptions
 from wakeful.produce.producer import Producer
-from wakeful.produce.template import Defaults, template
-from wakeful.task import Task, TaskDecorator, TaskOptions, declare
-from wakeful.values.errors import InvalidOption
+from wakeful.produce.template import Defaults, Template, template
+from wakeful.run.context import Context, SyncContext
+from wakeful.task import ContextTask, Task, TaskDecorator, TaskOptions, declare
+from wakeful.values.errors import InvalidOption, PayloadError
 from wakeful.values.job import JobId
 from wakeful.values.names import task_name
+
+if TYPE_CHECKING:
+    from wakeful.worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,6 +71,12 @@ class Wakeful:
         return Producer(self.database, self.settings)
 
     @overload
+    def task(self, function: Callable[Concatenate[Context, P], R], /) -> ContextTask[P, R]: ...
+
+    @overload
+    def task(self, function: Callable[Concatenate[SyncContext, P], R], /) -> ContextTask[P, R]: ...
+
+    @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
     @overload
@@ -87,10 +97,7 @@ class Wakeful:
         **options: Unpack[EnqueueOptions],
     ) -> JobId | None:
         """Enqueue a job by its task's name, also of a task that is not imported here."""
-        if (known := self._tasks.get(task)) is not None:
-            return known.using(conn, **options).enqueue(**(payload or {}))
-        asked = template(Defaults(task_name(task)), NO_OPTIONS.updated(conn, options))
-        return self.producer.enqueue(asked, self._text(payload))
+        return self.producer.enqueue(*self._asked(task, payload, conn, options))
 
     async def aenqueue(
         self,
@@ -101,10 +108,13 @@ class Wakeful:
         **options: Unpack[EnqueueOptions],
     ) -> JobId | None:
         """As `enqueue`, awaited."""
-        if (known := self._tasks.get(task)) is not None:
-            return await known.using(conn, **options).aenqueue(**(payload or {}))
-        asked = template(Defaults(task_name(task)), NO_OPTIONS.updated(conn, options))
-        return await self.producer.aenqueue(asked, self._text(payload))
+        return await self.producer.aenqueue(*self._asked(task, payload, conn, options))
+
+    def worker(self, **flags: Any) -> Worker:
+        """A worker for this app's tasks. Flags are WorkerSettings, and come before all other settings."""
+        from wakeful.worker.build import build_worker
+
+        return build_worker(self, flags)
 
     def close(self) -> None:
         """Close what is open. Idempotent; the next use opens it again."""
@@ -144,8 +154,18 @@ class Wakeful:
         self._tasks[made.name] = made
         return made
 
-    def _text(self, payload: Mapping[str, Any] | None) -> str:
-        return encode(payload or {}, limit_bytes=self.producer.payload_limit)
+    def _asked(
+        self, task: str, payload: Mapping[str, Any] | None, conn: Any, options: EnqueueOptions
+    ) -> tuple[Template, str]:
+        given = {} if payload is None else payload
+        if not isinstance(given, Mapping):
+            raise PayloadError("", f"is a {type(given).__name__}: give a mapping of names to values.")
+        limit_bytes = self.producer.payload_limit
+        if (known := self._tasks.get(task)) is not None:
+            configured = known.using(conn, **options)
+            return configured.template, configured.text_of(given, limit_bytes)
+        made = template(Defaults(task_name(task)), NO_OPTIONS.updated(conn, options))
+        return made, encode(given, limit_bytes=limit_bytes)
 
 
 def _origin(function: Callable[..., Any]) -> str:

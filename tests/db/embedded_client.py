@@ -25,10 +25,11 @@ SOON_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who runs a client: an interpreter that this user can run, and where it finds our code."""
+    """Who runs a client: an interpreter and a program that this user can read, and where our code is."""
 
     python: str
     path: str
+    program: Path
     uid: int | None = None
 
     def run(self, arguments: list[str], env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
@@ -47,7 +48,8 @@ class Person:
         )
 
 
-SELF = Person(sys.executable, str(SOURCE))
+PATH = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
+SELF = Person(sys.executable, PATH, Path(__file__))
 
 
 class Client:
@@ -59,11 +61,11 @@ class Client:
         *,
         env: Mapping[str, str] | None = None,
         person: Person = SELF,
-        program: Path = Path(__file__),
+        program: Path | None = None,
         **options: object,
     ) -> None:
         wanted = json.dumps({"settings": FAST, "linger_seconds": 0, **options})
-        self.process = person.run([str(program), str(directory), wanted], env)
+        self.process = person.run([str(program or person.program), str(directory), wanted], env)
         self._answer: dict[str, Any] | None = None
 
     def answer(self) -> dict[str, Any]:

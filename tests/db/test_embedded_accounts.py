@@ -51,13 +51,14 @@ def ordinary(public: Path) -> Person:
         package = wheel.parents[1]
         _mirror(package, public / "path" / package.name)
         _mirror(package.with_name(f"{package.name}.libs"), public / "path" / f"{package.name}.libs")
-    return Person(str(python), str(public / "path"), pwd.getpwnam("nobody").pw_uid)
+    program = public / "path" / "tests" / "db" / "embedded_client.py"
+    return Person(str(python), str(public / "path"), program, pwd.getpwnam("nobody").pw_uid)
 
 
 def test_an_ordinary_user_has_a_server(ordinary: Person, public: Path) -> None:
     """In a folder of the user's own, whose name has spaces and letters beyond ASCII."""
     home = _home(public, ordinary, "Grüße an Ωmega 日本")
-    with _client(home / ".wakeful", ordinary) as client:
+    with Client(home / ".wakeful", person=ordinary) as client:
         assert client.answer()["account"] == pwd.getpwuid(_uid(ordinary)).pw_name
         assert _owner_of_process(client.pid) == _owner_of_process(client.supervisor_pid) == _uid(ordinary)
         assert _answers(client.dsn)
@@ -69,7 +70,7 @@ def test_an_ordinary_user_has_a_server(ordinary: Person, public: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_one_clear_sentence(ordinary: Person, public: Path) -> None:
     closed = public / "closed"
     closed.mkdir(mode=0o555)
-    with _client(closed / ".wakeful", ordinary) as client:
+    with Client(closed / ".wakeful", person=ordinary) as client:
         assert client.error == (
             f"The folder {closed}/.wakeful cannot be written (Permission denied): choose another with "
             "--directory (WAKEFUL_DIRECTORY), or set WAKEFUL_DSN to use a server that is already there."
@@ -124,7 +125,7 @@ def test_a_folder_of_somebody_else_is_left_alone(ordinary: Person, public: Path)
     of_root, of_user = public / "of-root", _home(public, ordinary, "of-user")
     of_root.mkdir(mode=0o755)
     nobody = pwd.getpwnam("nobody").pw_uid
-    with _client(of_root, ordinary) as refused:
+    with Client(of_root, person=ordinary) as refused:
         assert f"belongs to user id 0, and this is user id {nobody}" in refused.error
     with Client(of_user) as refused:
         assert f"belongs to user id {nobody}, and this is user id 0" in refused.error
@@ -146,10 +147,6 @@ def test_another_user_without_the_password_gets_nowhere(
         reads = f"open({str(tmp_path / 'password')!r})"
         assert "PermissionError" in ordinary.run(["-c", reads]).communicate()[1]
     assert embedded.reset(tmp_path)
-
-
-def _client(directory: Path, person: Person) -> Client:
-    return Client(directory, person=person, program=Path(person.path) / "tests" / "db" / "embedded_client.py")
 
 
 def _home(public: Path, person: Person, name: str) -> Path:

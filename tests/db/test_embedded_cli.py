@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.db.embedded_client import SOURCE, runs, wait_until
+from tests.db.embedded_client import PATH, runs, wait_until
 from wakeful.database import embedded
 
 COMMAND = [sys.executable, "-c", "from wakeful.edges.cli.main import main; main()", "db"]
@@ -107,7 +107,7 @@ def _output(folder: Path, *arguments: str) -> str:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(SOURCE)}
+    return {**os.environ, "PYTHONPATH": PATH}
 
 
 def _holders(path: Path) -> list[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 
-from tests.db.embedded_client import FAST, Client, runs, wait_until
+from tests.db.embedded_client import FAST, PATH, Client, runs, wait_until
 from wakeful.database import embedded
 
 
@@ -127,8 +127,7 @@ def test_a_forked_child_keeps_the_server(tmp_path: Path) -> None:
 
 
 def _paths() -> str:
-    root = Path(__file__).parents[2]
-    return f"{root}{os.pathsep}{root / 'src'}"
+    return f"{Path(__file__).parents[2]}{os.pathsep}{PATH}"
 
 
 def _answers(dsn: str) -> bool:

@@ -12,17 +12,18 @@ from wakeful.values.job import Job
 
 @dataclass(slots=True)
 class Lane:
-    """Queues that share `slots`: how many jobs run in it, and which are held ready behind them."""
+    """Queues that share `slots`: how many are taken, how many jobs are gathering for a batch, which ones wait."""
 
     slots: int
     queues: list[str]
     every_queue: bool = False
     running: int = 0
+    gathering: int = 0
     waiting: deque[Job] = field(default_factory=deque)
 
     def room(self, extra: int) -> int:
         """How many jobs to ask for, when `extra` are to be held ready behind the busy slots."""
-        return max(0, self.slots + extra - self.running - len(self.waiting))
+        return max(0, self.slots + extra - self.running - self.gathering - len(self.waiting))
 
 
 @dataclass(slots=True)

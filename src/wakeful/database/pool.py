@@ -50,8 +50,10 @@ class Pool:
 
     def close(self) -> None:
         """Close every connection. Idempotent; the next use opens the pool again."""
+        if self._pid != os.getpid():
+            self._leave_to_parent()
         pool, self._pool = self._pool, None
-        if pool is not None and self._pid == os.getpid():
+        if pool is not None:
             pool.close()
 
     def _opened(self) -> ConnectionPool[Connection]:

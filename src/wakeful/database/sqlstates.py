@@ -100,7 +100,9 @@ def _as_id(value: object) -> object:
 
 def _unavailable(state: str, told: ServerError) -> DatabaseUnavailable:
     if state == "25006":
-        return DatabaseUnavailable("The server takes no writes (a standby?). Connect to the primary.")
+        return DatabaseUnavailable(
+            "This transaction is read-only. Connect to the primary, or begin it read write."
+        )
     if state == "53300":
         return DatabaseUnavailable("The server has no connection left. Raise its max_connections.")
     return DatabaseUnavailable(f"{sentence(told.message)} Try again when the server is back.")

@@ -86,7 +86,7 @@ class Room:
         self._clock = clock
         self._lock = threading.Lock()
         self._groups: dict[Wants, _Group] = {}
-        self._declared: frozenset[Names] = frozenset()
+        self._declared: Names = frozenset()
 
     def enter(self, wants: Wants) -> Waiter:
         """Join the group that waits for the same. Leave in any case."""
@@ -114,7 +114,7 @@ class Room:
             now, group = self._clock(), waiter.group
             assert look.declaration is not None
             queues = look.declaration.queues
-            self._declared = frozenset([None if queues is None else frozenset(queues)])
+            self._declared = None if queues is None else frozenset(queues)
             # A millisecond more: a clock that runs ahead of the server's would look too early, again and again.
             waits = [poll, math.inf if due_in is None else due_in + 0.001, math.inf if look.covered else A_MOMENT]
             group.look_at = min(group.look_at, now + min(waits))
@@ -126,10 +126,13 @@ class Room:
     def found(self, look: Look) -> None:
         """The look found something, or was its waiter's last."""
         if look.declaration is not None and not look.declaration.others:
-            # Taken back with the look itself. Whoever came in meanwhile must declare it again.
-            with self._lock:
-                self._declared = frozenset()
-                self._redeclare(self._clock())
+            self.taken_back()
+
+    def taken_back(self) -> None:
+        """The declaration is no more. Whoever came in meanwhile must declare it again."""
+        with self._lock:
+            self._declared = frozenset()
+            self._redeclare(self._clock())
 
     def leave(self, waiter: Waiter) -> None:
         """Go. A bell that rang for it too late rings for another."""
@@ -158,6 +161,13 @@ class Room:
             for group in self._groups.values():
                 group.look(self._clock())
 
+    def dismiss(self) -> None:
+        """Send everyone to look, for the last time."""
+        with self._lock:
+            for group in self._groups.values():
+                for waiter in group.waiters:
+                    waiter.ring()
+
     def attend(self) -> float:
         """Send those to look whose moment has come; the answer is when the next one comes."""
         with self._lock:
@@ -172,13 +182,10 @@ class Room:
         with self._lock:
             return not self._groups
 
-    def take_back(self) -> bool:
-        """Whether a declaration stands though nobody waits: the caller then takes it back."""
+    def sleeps_for_nobody(self) -> bool:
+        """Whether the declaration stands though nobody waits."""
         with self._lock:
-            stands = bool(self._declared) and not self._groups
-            if stands:
-                self._declared = frozenset()
-            return stands
+            return self._declared != frozenset() and not self._groups
 
     def _redeclare(self, now: float) -> None:
         for group in self._groups.values():
@@ -186,9 +193,7 @@ class Room:
                 group.look(now)
 
     def _covers(self, wants: Wants) -> bool:
-        return any(
-            queues is None or (wants.queues is not None and wants.queues <= queues) for queues in self._declared
-        )
+        return self._declared is None or (wants.queues is not None and wants.queues <= self._declared)
 
     def _queues(self) -> Names:
         named = [group.wants.queues for group in self._groups.values()]

@@ -6,11 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from wakeful.database.session import Database
 from wakeful.statements.statement import Statement
+from wakeful.values.errors import WakefulError
 
 T = TypeVar("T")
 
@@ -115,5 +117,7 @@ async def _take(database: Database, step: Take) -> object:
 
 
 async def _give_back(database: Database, taking: asyncio.Future[Any], step: Take) -> None:
-    if (undo := step.give_back(await taking)) is not None:
-        await database.arun(undo)
+    # What cannot be given back comes back when its lease lapses.
+    with suppress(WakefulError):
+        if (undo := step.give_back(await taking)) is not None:
+            await database.arun(undo)

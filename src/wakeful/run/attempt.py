@@ -48,7 +48,7 @@ class Attempt:
     would cost more than most jobs do.
     """
 
-    __slots__ = ("_task", "deadline", "handler", "job", "joined", "leftover", "notes", "settled", "started", "stopped", "why")
+    __slots__ = ("_task", "deadline", "handler", "job", "joined", "leftover", "notes", "settled", "shared", "started", "stopped", "why")
 
     def __init__(self, job: Job, handler: Handler, started: float) -> None:
         self.job = job
@@ -59,6 +59,8 @@ class Attempt:
         # Settled: in a transaction of ours that committed. Joined: in one of the user's, of which only the table knows.
         self.settled = False
         self.joined = False
+        # Shared: the handler runs for others too, so a cancellation of this job alone does not stop it.
+        self.shared = False
         self.stopped: threading.Event | None = None
         # A thread that would not stop: the slot is free again when it has ended.
         self.leftover: asyncio.Future[object] | None = None
@@ -80,9 +82,14 @@ class Attempt:
             notes.counters[name] = notes.counters.get(name, 0) + number
         self.notes = notes
 
+    def take_notes(self) -> Notes:
+        """What was noted since the last time."""
+        notes, self.notes = self.notes, None
+        return notes or Notes()
+
     def stop(self, why: Why) -> None:
         """Ask the handler to end: a cancellation on the loop, an event for a thread."""
-        if self.why is None:
+        if self.why is None and not (self.shared and why == "cancelled"):
             self.why = why
             if self.stopped is not None:
                 self.stopped.set()
@@ -102,7 +109,7 @@ async def attempt(running: Attempt, call: Callable[[Attempt], Awaitable[object]]
     except asyncio.CancelledError:
         if running.why is None:
             raise
-        return _settled(running) or _stopped(running)
+        return _settled(running) or interpret_stop(running)
     except StaleClaim:
         return Gone()
     # A user's handler may raise anything at all, and each of it is an outcome.
@@ -147,7 +154,8 @@ def _unless_committed() -> Failed:
     return Failed(AttemptError("not_committed", message))
 
 
-def _stopped(running: Attempt) -> Outcome:
+def interpret_stop(running: Attempt) -> Outcome:
+    """The outcome of an attempt that was stopped."""
     match running.why:
         case "cancelled":
             return Cancelled(None)

@@ -28,6 +28,11 @@ class Handler:
     linger: timedelta = timedelta(0)
 
     @property
+    def list_parameter(self) -> str:
+        """For a batch: the parameter that takes the list of all jobs' arguments."""
+        return next(iter(self.codec.signature.annotations))
+
+    @property
     def seconds(self) -> float:
         """How long an attempt may take."""
         return self.timeout.total_seconds() if self.timeout is not None else inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -51,6 +51,14 @@ class Places:
         if name is not None:
             arguments[name] = self._thread_context(running)
         return await self._in_thread(running, partial(handler.function, **arguments))
+
+    async def call_batch(self, batch: Sequence[Attempt], items: list[object]) -> object:
+        """Call a handler with the list of all its jobs' arguments."""
+        handler = batch[0].handler
+        arguments = {handler.list_parameter: items}
+        if handler.place == "loop":
+            return await handler.function(**arguments)
+        return await self._in_thread(batch[0], partial(handler.function, **arguments))
 
     async def _in_thread(self, running: Attempt, function: Callable[[], object]) -> object:
         if self._threads is None:

@@ -48,8 +48,8 @@ class Task(Generic[P, R]):
     def using(self, conn: Any = None, **options: Unpack[EnqueueOptions]) -> Self:
         """The same task with options for its next jobs.
 
-        `conn` is a connection whose transaction the jobs join: of psycopg, asyncpg, SQLAlchemy (a session too)
-        or Django.
+        `conn` is a connection whose transaction the jobs join: of psycopg, asyncpg, SQLAlchemy (or its
+        session) or Django.
         """
         given = self.options.updated(conn, options)
         return type(self)(self.function, self.spec, self.codec, self._producer, given)
@@ -61,22 +61,22 @@ class Task(Generic[P, R]):
         that cannot be stored are a PayloadError before anything is sent.
         """
         producer = self._producer()
-        return producer.enqueue(self._template, self._text(args, kwargs, producer.payload_limit))
+        return producer.enqueue(self.template, self._text(args, kwargs, producer.payload_limit))
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobId | None:
         """As `enqueue`, awaited. Cancelled before the job was sent it makes none; after that it may have."""
         producer = self._producer()
-        return await producer.aenqueue(self._template, self._text(args, kwargs, producer.payload_limit))
+        return await producer.aenqueue(self.template, self._text(args, kwargs, producer.payload_limit))
 
     def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[JobId | None]:
         """Make a job of each mapping of keyword arguments, all or none; their ids are in the same order."""
         producer = self._producer()
-        return producer.enqueue_many(self._template, self._texts(calls, producer.payload_limit))
+        return producer.enqueue_many(self.template, self._texts(calls, producer.payload_limit))
 
     async def aenqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[JobId | None]:
         """As `enqueue_many`, awaited."""
         producer = self._producer()
-        return await producer.aenqueue_many(self._template, self._texts(calls, producer.payload_limit))
+        return await producer.aenqueue_many(self.template, self._texts(calls, producer.payload_limit))
 
     def run_payload(self, payload: str) -> R:
         """Call the function with a stored payload, as a worker does."""
@@ -86,14 +86,21 @@ class Task(Generic[P, R]):
         return f"<Task {self.spec.name}>"
 
     @cached_property
-    def _template(self) -> Template:
+    def template(self) -> Template:
+        """What all jobs of this task, with its options, have in common."""
         spec = self.spec
         off = None if spec.enabled else True
         return template(Defaults(spec.name, spec.queue, spec.priority, spec.max_attempts, off), self.options)
 
+    def text_of(self, arguments: Mapping[str, Any], limit_bytes: int) -> str:
+        """The payload of a call with these keyword arguments."""
+        if self.spec.batch is not None:
+            return encode(arguments, limit_bytes=limit_bytes)
+        return self.codec.encode(self.codec.bind_mapping(arguments), limit_bytes=limit_bytes)
+
     def _text(self, args: tuple[Any, ...], kwargs: dict[str, Any], limit_bytes: int) -> str:
-        if self.spec.batch is not None and not args:
-            return encode(kwargs, limit_bytes=limit_bytes)
+        if not args:
+            return self.text_of(kwargs, limit_bytes)
         return self.codec.encode(self.codec.bind(*args, **kwargs), limit_bytes=limit_bytes)
 
     def _texts(self, calls: Iterable[Mapping[str, Any]], limit_bytes: int) -> list[str]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import UUID
 
 from wakeful.claim.lanes import Lane, Lanes
 from wakeful.run.attempt import Attempt, Why, attempt
+from wakeful.run.batch import attempt_batch
 from wakeful.run.handler import Handler
+from wakeful.run.places import Places
 from wakeful.values.current import CurrentJob, current_job
 from wakeful.values.job import Job
 from wakeful.values.outcome import Outcome
-
 
 # A timeout is kept to within this.
 CHECK_EVERY = 0.1
@@ -25,27 +27,31 @@ class Crew:
         self,
         handlers: Mapping[str, Handler],
         lanes: Lanes,
-        call: Callable[[Attempt], Awaitable[object]],
+        places: Places,
         ended: Callable[[Attempt, Outcome], None],
     ) -> None:
         self._handlers = handlers
         self._lanes = lanes
-        self._call = call
+        self._places = places
         self._ended = ended
         self._check: asyncio.TimerHandle | None = None
+        self._gathering: dict[tuple[str, int], deque[Job]] = {}
         self.running: dict[UUID, Attempt] = {}
+        self.largest_batch = max((handler.batch or 0 for handler in handlers.values()), default=0)
 
     @property
     def idle(self) -> bool:
         """Whether nothing runs and nothing is held ready."""
-        return not self.running and not any(lane.waiting for lane in self._lanes.lanes)
+        return not self.running and not any(lane.waiting or lane.gathering for lane in self._lanes.lanes)
 
     def take(self, jobs: Iterable[Job]) -> None:
         """Start what there is a slot for, hold the rest ready."""
         loop = asyncio.get_running_loop()
         for job in jobs:
             lane = self._lanes.of(job.queue)
-            if lane.running < lane.slots:
+            if self._handlers[job.task].batch is not None:
+                self._gather(job, lane, loop)
+            elif lane.running < lane.slots:
                 self._start(job, lane, loop)
             else:
                 lane.waiting.append(job)
@@ -53,8 +59,11 @@ class Crew:
     def hand_back(self) -> list[Job]:
         """The jobs that were held ready and are not started any more."""
         unstarted = [job for lane in self._lanes.lanes for job in lane.waiting]
+        unstarted += [job for gathered in self._gathering.values() for job in gathered]
+        self._gathering.clear()
         for lane in self._lanes.lanes:
             lane.waiting.clear()
+            lane.gathering = 0
         return unstarted
 
     def stop(self, ids: Iterable[UUID], why: Why) -> None:
@@ -62,6 +71,46 @@ class Crew:
         for id in list(ids):
             if id in self.running:
                 self.running[id].stop(why)
+
+    def _start(self, job: Job, lane: Lane, loop: asyncio.AbstractEventLoop) -> None:
+        running = self._attempt(job, loop)
+        lane.running += 1
+        running.begin(loop.create_task(self._work(running, lane)))
+
+    def _attempt(self, job: Job, loop: asyncio.AbstractEventLoop) -> Attempt:
+        running = Attempt(job, self._handlers[job.task], loop.time())
+        self.running[job.id] = running
+        if self._check is None:
+            self._check = loop.call_later(CHECK_EVERY, self._stop_overdue)
+        return running
+
+    async def _work(self, running: Attempt, lane: Lane) -> None:
+        # Each task has a context of its own: what a handler sets there, no other job sees.
+        current_job.set(CurrentJob(running.job.id, running.job.correlation_id))
+        outcome = await attempt(running, self._places.call)
+        self._end(running, outcome)
+        self._let_go(running, lane)
+
+    def _end(self, running: Attempt, outcome: Outcome) -> None:
+        running.end()
+        # A claim that was lost meanwhile may have come back to this process under a new epoch.
+        if self.running.get(running.job.id) is running:
+            del self.running[running.job.id]
+            self._ended(running, outcome)
+
+    def _let_go(self, running: Attempt, lane: Lane) -> None:
+        if running.leftover is not None:
+            running.leftover.add_done_callback(lambda _: self._free(lane))
+        else:
+            self._free(lane)
+
+    def _free(self, lane: Lane) -> None:
+        lane.running -= 1
+        loop = asyncio.get_running_loop()
+        if lane.waiting:
+            self._start(lane.waiting.popleft(), lane, loop)
+        elif lane.gathering:
+            self._start_gathered(lane, loop)
 
     def _stop_overdue(self) -> None:
         loop = asyncio.get_running_loop()
@@ -71,30 +120,50 @@ class Crew:
                 running.stop("timeout")
         self._check = loop.call_later(CHECK_EVERY, self._stop_overdue) if self.running else None
 
-    def _start(self, job: Job, lane: Lane, loop: asyncio.AbstractEventLoop) -> None:
-        running = Attempt(job, self._handlers[job.task], loop.time())
-        self.running[job.id] = running
+    # Batches.
+
+    def _gather(self, job: Job, lane: Lane, loop: asyncio.AbstractEventLoop) -> None:
+        handler = self._handlers[job.task]
+        key = (job.task, self._lanes.lanes.index(lane))
+        gathered = self._gathering.setdefault(key, deque())
+        gathered.append(job)
+        lane.gathering += 1
+        if len(gathered) == 1:
+            loop.call_later(handler.linger.total_seconds(), self._ripen, key, job)
+        if handler.batch is not None and len(gathered) >= handler.batch and lane.running < lane.slots:
+            self._start_batch(key, lane, loop)
+
+    def _ripen(self, key: tuple[str, int], first: Job) -> None:
+        """The oldest of a batch has waited as long as it should."""
+        gathered = self._gathering.get(key)
+        lane = self._lanes.lanes[key[1]]
+        if gathered and gathered[0] is first and lane.running < lane.slots:
+            self._start_batch(key, lane, asyncio.get_running_loop())
+
+    def _start_gathered(self, lane: Lane, loop: asyncio.AbstractEventLoop) -> None:
+        """A slot came free: the batch that has waited longest for one takes it."""
+        index = self._lanes.lanes.index(lane)
+        keys = [key for key, gathered in self._gathering.items() if gathered and key[1] == index]
+        if keys:
+            self._start_batch(min(keys, key=lambda key: self._gathering[key][0].started_at), lane, loop)
+
+    def _start_batch(self, key: tuple[str, int], lane: Lane, loop: asyncio.AbstractEventLoop) -> None:
+        gathered = self._gathering[key]
+        size = min(len(gathered), self._handlers[key[0]].batch or 1)
+        jobs = [gathered.popleft() for _ in range(size)]
+        lane.gathering -= size
         lane.running += 1
-        task = loop.create_task(self._work(running, lane))
-        running.begin(task)
-        if self._check is None:
-            self._check = loop.call_later(CHECK_EVERY, self._stop_overdue)
+        batch = [self._attempt(job, loop) for job in jobs]
+        task = loop.create_task(self._work_batch(batch, lane))
+        for running in batch:
+            running.shared = True
+            running.begin(task)
+        if gathered:
+            linger = self._handlers[key[0]].linger.total_seconds()
+            loop.call_later(linger, self._ripen, key, gathered[0])
 
-    async def _work(self, running: Attempt, lane: Lane) -> None:
-        # Each task has a context of its own: what a handler sets there, no other job sees.
-        current_job.set(CurrentJob(running.job.id, running.job.correlation_id))
-        outcome = await attempt(running, self._call)
-        running.end()
-        # A claim that was lost meanwhile may have come back to this process under a new epoch.
-        if self.running.get(running.job.id) is running:
-            del self.running[running.job.id]
-        if running.leftover is not None:
-            running.leftover.add_done_callback(lambda _: self._free(lane))
-        else:
-            self._free(lane)
-        self._ended(running, outcome)
-
-    def _free(self, lane: Lane) -> None:
-        lane.running -= 1
-        if lane.waiting:
-            self._start(lane.waiting.popleft(), lane, asyncio.get_running_loop())
+    async def _work_batch(self, batch: Sequence[Attempt], lane: Lane) -> None:
+        outcomes = await attempt_batch(batch, self._places.call_batch)
+        for running, outcome in zip(batch, outcomes, strict=True):
+            self._end(running, outcome)
+        self._let_go(batch[0], lane)

@@ -19,6 +19,8 @@ from wakeful.claim.appetite import Appetite
 from wakeful.claim.horizon import Horizon
 from wakeful.claim.lanes import Lanes
 from wakeful.database.line import AsyncLine
+from wakeful.payload import sanitise_json
+from wakeful.run.attempt import Notes
 from wakeful.settle.flush import flush_halving, in_place_of
 from wakeful.settle.gather import Gathering
 from wakeful.statements import claim as claiming
@@ -78,6 +80,7 @@ class Loop:
         self.worker_id = worker_id
         self.alarm = Alarm(clock.time)
         self.gathering = Gathering()
+        self.notes: list[tuple[Job, Notes]] = []
         self.ears: Ears = Ears()
         self.crew: Crew
         self._horizon = Horizon()
@@ -144,6 +147,8 @@ class Loop:
             if not any(self._limits()):
                 # With no slot free, the pulse promotes what is due and pokes who has one.
                 self._pulse_at = 0.0
+        if self.notes:
+            await self._write_notes()
         if endings := self.gathering.take_endings():
             await self._settle(endings)
             return True
@@ -172,7 +177,7 @@ class Loop:
         if self._suspects:
             # Suspects run alone: nothing else is taken until the crew has nothing to do.
             return [1] + [0] * (len(self._lanes.lanes) - 1) if self.crew.idle else [0] * len(self._lanes.lanes)
-        extra = self._appetite.extra()
+        extra = max(self._appetite.extra(), self.crew.largest_batch)
         limits = [lane.room(extra) for lane in self._lanes.lanes]
         if self.budget is not None:
             for index, limit in enumerate(limits):
@@ -340,8 +345,20 @@ class Loop:
                 extra={"event": "lease_lost", "job_id": str(id)},
             )
 
+    async def _write_notes(self) -> None:
+        """Before the settlement of its job: what is settled takes no more notes."""
+        while self.notes:
+            job, notes = self.notes[0]
+            progress = None if notes.progress is None else sanitise_json(notes.progress)
+            counters = sanitise_json(notes.counters) if notes.counters else None
+            await self._line.run(
+                settling.note(self.worker_id, job.id, job.epoch, progress=progress, counters=counters)
+            )
+            self.notes.pop(0)
+
     async def flush(self) -> None:
         """Write everything that is gathered."""
+        await self._write_notes()
         while len(self.gathering):
             if endings := self.gathering.take_endings():
                 await self._settle(endings)

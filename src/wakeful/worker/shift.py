@@ -38,6 +38,7 @@ from wakeful.worker.summary import Summary
 log = logging.getLogger("wakeful.worker")
 
 UPKEEP_EVERY = 600.0
+NOTES_EVERY = 1.0
 # How long a worker that stops tries to write what it has done, when the database does not answer.
 LAST_WORDS = 5.0
 
@@ -111,7 +112,7 @@ class Shift:
         self._places = Places(
             lanes.slots, lambda running: Context(running, desk), lambda running: SyncContext(running, desk)
         )
-        self._loop.crew = Crew(handlers, lanes, self._places.call, self._ended)
+        self._loop.crew = Crew(handlers, lanes, self._places, self._ended)
         self._listener: Listener | None = None
         self._listening: asyncio.Task[None] | None = None
         self._beat: BeatThread | None = None
@@ -155,7 +156,10 @@ class Shift:
             self._loop.ears = ListenerEars(self._listener)
             self._listening = asyncio.create_task(Duty("listen", self._listener.run).run())
         if self._budget is None:
-            self._duties = [asyncio.create_task(Duty("upkeep", self._upkeep).run())]
+            self._duties = [
+                asyncio.create_task(Duty("upkeep", self._upkeep).run()),
+                asyncio.create_task(Duty("notes", self._gather_notes).run()),
+            ]
         log.info(
             "worker_started",
             extra={"event": "worker_started", "worker_id": str(self.worker_id), "slots": self._lanes.slots},
@@ -255,7 +259,17 @@ class Shift:
         settlement = decide(running.job, outcome, running.handler.retry)
         if not isinstance(outcome, Released):
             self.summary.add(running.job.task, isinstance(outcome, Done) or running.settled, isinstance(outcome, Failed))
+        if running.notes is not None:
+            self._loop.notes.append((running.job, running.take_notes()))
         self._loop.ended(settlement)
+
+    async def _gather_notes(self) -> None:
+        """What handlers noted while they run is written about once a second."""
+        await asyncio.sleep(NOTES_EVERY)
+        for running in self._loop.crew.running.values():
+            if running.notes is not None:
+                self._loop.notes.append((running.job, running.take_notes()))
+                self._loop.alarm.ring()
 
     async def _upkeep(self) -> None:
         await asyncio.sleep(UPKEEP_EVERY * random.uniform(0.5, 1.0))

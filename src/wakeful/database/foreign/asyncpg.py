@@ -11,6 +11,7 @@ from wakeful.database.foreign.numbered import numbered
 from wakeful.database.foreign.stack import closed, wrong_kind
 from wakeful.database.sqlstates import ServerError, translate
 from wakeful.statements.statement import Statement
+from wakeful.values.errors import DatabaseUnavailable
 
 T = TypeVar("T")
 
@@ -33,6 +34,8 @@ async def arun(conn: object, statement: Statement[T]) -> T:
         if "closed" in str(error) or "released" in str(error):
             raise closed() from error
         raise
+    except OSError as error:
+        raise DatabaseUnavailable("The connection was lost. Try again with a new one.") from error
     return statement.decode(rows)
 
 

@@ -21,6 +21,7 @@ from wakeful.database.migrations import read_migrations, script, up
 
 _LOCK = int.from_bytes(b"wakeful?", "big") & 0x7FFF_FFFF_FFFF_FFFF
 _CLONE = re.compile(r"^wakeful_test_(?P<pid>\d+)_\d+$")
+_TEMPLATE = re.compile(r"^wakeful_template_(?P<day>[^_]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Databases:
 
     def _ensure_template(self) -> str:
         if self._template is None:
-            name = f"wakeful_template_{_fingerprint()}"
+            name = _template_name()
             # Test processes that start together build it once: the others wait here.
             self._admin.execute("select pg_advisory_lock(%s)", [_LOCK])
             try:
@@ -90,11 +91,6 @@ class Databases:
         return self._template
 
     def _build(self, name: str) -> None:
-        if self._local:
-            for (old,) in self._admin.execute(
-                "select datname from pg_database where datname like 'wakeful_template_%%'"
-            ).fetchall():
-                self._drop(old)
         building = f"{name}_building"
         self._drop(building)
         self._admin.execute(_create(building, "template0"))
@@ -112,10 +108,11 @@ class Databases:
         self._admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 
     def _sweep(self) -> None:
-        """Drop what killed test processes left behind."""
-        names = self._admin.execute("select datname from pg_database").fetchall()
-        for (name,) in names:
-            if (clone := _CLONE.match(name)) and not _alive(int(clone["pid"])):
+        """Drop what killed test processes left behind, and the templates of other days."""
+        for (name,) in self._admin.execute("select datname from pg_database").fetchall():
+            clone, template = _CLONE.match(name), _TEMPLATE.match(name)
+            stale = template and template["day"] != _today()
+            if stale or (clone and not _alive(int(clone["pid"]))):
                 self._drop(name)
 
 
@@ -124,10 +121,14 @@ def _create(name: str, template: str) -> sql.Composed:
     return statement.format(sql.Identifier(name), sql.Identifier(template))
 
 
-def _fingerprint() -> str:
-    # The day too: a schema made today has partitions for the coming days.
-    day = datetime.now(UTC).date().isoformat()
-    return hashlib.sha256((day + script(read_migrations(), "up")).encode()).hexdigest()[:12]
+def _template_name() -> str:
+    # The day is in it because a schema made today has history's partitions for the coming week only.
+    text = script(read_migrations(), "up")
+    return f"wakeful_template_{_today()}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def _today() -> str:
+    return f"{datetime.now(UTC):%Y%m%d}"
 
 
 def _alive(pid: int) -> bool:

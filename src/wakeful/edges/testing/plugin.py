@@ -39,6 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Name the programs where they are not the usual ones."""
+    folder: str | None = config.getoption("--postgres-bin")
+    return f"postgres: {folder}" if folder else None
+
+
 @pytest.fixture(scope="session")
 def databases(request: pytest.FixtureRequest) -> Iterator[Databases]:
     """The server that the tests' databases live on, and the means to make more of them."""

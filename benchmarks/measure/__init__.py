@@ -1,0 +1,41 @@
+"""All measurements, in the order in which they are taken."""
+
+from benchmarks.measure import (
+    burst,
+    claim_cost,
+    drain,
+    enqueue,
+    herd,
+    history,
+    idle,
+    inside,
+    latency,
+    memory,
+    pgbench,
+    pinned,
+    polling,
+    timers,
+)
+
+MEASUREMENTS = (
+    enqueue.ONE_BY_ONE,
+    enqueue.IN_BULK,
+    inside.INSIDE,
+    drain.ONE_PROCESS,
+    drain.TWO_PROCESSES,
+    drain.SLEEPS,
+    drain.SYNC,
+    latency.IDLE,
+    latency.LOADED,
+    timers.TIMERS,
+    pinned.OWN_BATCH,
+    pinned.TENS,
+    history.HISTORY,
+    claim_cost.CLAIM,
+    burst.BURST,
+    polling.POLLING_OR_NOT,
+    herd.HERD,
+    memory.MEMORY,
+    pgbench.PGBENCH,
+    idle.IDLE,
+)

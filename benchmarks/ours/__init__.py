@@ -1,0 +1,1 @@
+"""wakeful itself, through its public interface, and crowds of its jobs."""

@@ -1,0 +1,123 @@
+"""The scripts that end or prolong a claim, all through the fence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+from wakeful.database.session import Unanswered
+from wakeful.payload import encode_result, sanitise, sanitise_json
+from wakeful.queue.claimed import ClaimedJob
+from wakeful.queue.presence import Presence
+from wakeful.queue.script import Script, Sleep
+from wakeful.run.attempt import read_error
+from wakeful.settle.decide import decide
+from wakeful.statements.settle import complete, extend as extend_claims, settle
+from wakeful.values.duration import DurationLike, duration, nonnegative_duration
+from wakeful.values.errors import InvalidOption, PayloadError, Refused, StaleClaim
+from wakeful.values.outcome import AttemptError, Done, Failed, Outcome, Released, Snoozed
+from wakeful.values.retry import RetryPolicy
+from wakeful.values.settlement import Completion, Refusal
+from wakeful.values.wording import shown
+
+CODE_BYTES: Final = 200
+MESSAGE_BYTES: Final = 4_000
+TRIES_ON_A_LOCKED_ROW: Final = 20
+
+
+def end(here: Presence, job: ClaimedJob, outcome: Outcome, policy: RetryPolicy) -> Script[None]:
+    """Settle the job; StaleClaim when the fence refuses."""
+    settlement = decide(job.claim, outcome, policy)
+    assert settlement is not None
+    statement = (
+        complete(job.worker_id, [settlement])
+        if isinstance(settlement, Completion)
+        else settle(job.worker_id, [settlement])
+    )
+    refusals: list[Refusal]
+    try:
+        refusals = yield statement
+    except Unanswered:
+        # Perhaps it was taken, and only the answer is lost. Then this very claim has settled it, which is what we want.
+        again: list[Refusal] = yield statement
+        refusals = [refusal for refusal in again if refusal.reason != "settled"]
+    here.let_go(job)
+    if refusals:
+        job.lost = job.lost or refusals[0].reason == "stale"
+        raise StaleClaim(job.id)
+
+
+def extend(here: Presence, job: ClaimedJob, lease: DurationLike | None) -> Script[None]:
+    """Give the job a lease from now on; StaleClaim when the fence refuses."""
+    span = job.lease if lease is None else duration(lease, "lease")
+    if span <= timedelta(0):
+        raise InvalidOption("lease", f"is {shown(lease)}: give more than zero, such as '5m'.")
+    for _ in range(TRIES_ON_A_LOCKED_ROW):
+        since = time.monotonic()
+        refusals: list[Refusal] = yield extend_claims(job.worker_id, [(job.id, job.epoch)], span)
+        if not refusals:
+            here.extended(job, span, since)
+            return
+        if refusals[0].reason != "locked":
+            here.let_go(job)
+            job.lost = job.lost or refusals[0].reason == "stale"
+            raise StaleClaim(job.id)
+        yield Sleep(None, 0.05)
+    raise Refused(
+        f"Job {job.id} is locked by another transaction, so its lease is as it was. Try again.", job_id=job.id
+    )
+
+
+def done(result: object) -> Done:
+    """The outcome of a job that is done; a result that cannot be stored as it is, is stored as near to it as can be."""
+    try:
+        return Done(encode_result(result))
+    except PayloadError:
+        return Done(sanitise_json(result))
+
+
+def failed(
+    error: BaseException | str | tuple[str, str] | None,
+    retry: bool,
+    code: str | None,
+    message: str | None,
+    details: Mapping[str, object] | None,
+    retry_in: DurationLike | None,
+) -> Failed:
+    """The outcome of a failure that is told as an exception, a message, or a code and a message."""
+    told = _told(error, code, message)
+    kept = AttemptError(
+        sanitise(code or told.error.code, CODE_BYTES),
+        sanitise(message or told.error.message, MESSAGE_BYTES),
+        told.error.details if details is None else sanitise_json(details),
+    )
+    wait = told.retry_in if retry_in is None else nonnegative_duration(retry_in, "retry_in")
+    return Failed(kept, wait, final=told.final or not retry)
+
+
+def snoozed(delay: DurationLike, reason: str | None) -> Snoozed:
+    """The outcome of an attempt that shall be made later."""
+    wait = nonnegative_duration(delay, "delay")
+    return Snoozed(wait, None if reason is None else sanitise(reason, MESSAGE_BYTES))
+
+
+def released() -> Released:
+    """The outcome of a job that is given back unharmed."""
+    return Released()
+
+
+def _told(error: object, code: str | None, message: str | None) -> Failed:
+    match error:
+        case BaseException():
+            return read_error(error)
+        case str():
+            return Failed(AttemptError("failed", error))
+        case (str(own), str(text)):
+            return Failed(AttemptError(own, text))
+        case None if code or message:
+            return Failed(AttemptError("failed", ""))
+    raise InvalidOption(
+        "error", f"is {shown(error)}: give an exception, a message, or a pair of code and message."
+    )

@@ -1,0 +1,62 @@
+"""A batch: several jobs of one task in one call of its handler, each with an outcome of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from wakeful.run.attempt import Attempt, interpret_stop, read_error, read_value
+from wakeful.run.handler import Handler
+from wakeful.values.errors import PayloadError
+from wakeful.values.outcome import Outcome
+
+Call = Callable[[Sequence[Attempt], list[Any]], Awaitable[object]]
+
+
+async def attempt_batch(batch: Sequence[Attempt], call: Call) -> list[Outcome]:
+    """Run the handler with the list of arguments. Never raises, except when the worker itself is cancelled.
+
+    A payload that does not fit fails alone, before the call. The handler returns nothing (all are done), or a list with
+    an entry for each job: its result, a Snooze, a Cancel, or the exception that it failed with. If it raises, all fail.
+    """
+    outcomes: dict[int, Outcome] = {}
+    fitting: list[tuple[int, Any]] = []
+    for index, running in enumerate(batch):
+        try:
+            fitting.append((index, read_item(running.handler, running.job.payload)))
+        except PayloadError as error:
+            outcomes[index] = read_error(error)
+    if fitting:
+        members = [batch[index] for index, _ in fitting]
+        heard = await _heard(members, [item for _, item in fitting], call)
+        outcomes.update((index, outcome) for (index, _), outcome in zip(fitting, heard, strict=True))
+    return [outcomes[index] for index in range(len(batch))]
+
+
+async def _heard(members: Sequence[Attempt], items: list[Any], call: Call) -> list[Outcome]:
+    try:
+        value = await call(members, items)
+    except asyncio.CancelledError:
+        if all(member.why is None for member in members):
+            raise
+        return [interpret_stop(member) for member in members]
+    # A user's handler may raise anything at all, and each of it is an outcome.
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | GeneratorExit):
+            raise
+        return [read_error(error) for _ in members]
+    if value is None:
+        return [read_value(None) for _ in members]
+    if not isinstance(value, list | tuple) or len(value) != len(members):
+        problem = f"a batch handler returns None or a list of {len(members)} entries, not {type(value).__name__}"
+        return [read_error(TypeError(problem)) for _ in members]
+    return [read_error(entry) if isinstance(entry, BaseException) else read_value(entry) for entry in value]
+
+
+def read_item(handler: Handler, payload: str) -> Any:
+    """One job's arguments, typed as the elements of the handler's list are."""
+    name = handler.list_parameter
+    decoded = handler.codec.decode(f"{{{json.dumps(name)}:[{payload}]}}")
+    return decoded[name][0]
