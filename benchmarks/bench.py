@@ -100,13 +100,14 @@ class Site:
         """How many jobs a drain has."""
         return int(self.system.jobs * self.sizes.drain_share)
 
-    def call(self, verb: str, **arguments: Any) -> dict[str, Any]:
-        """Run one verb of the system in a process of its own; its answer."""
-        command = self._command(self.system, verb, arguments)
-        with self._log(self.system).open("ab") as log:
+    def call(self, verb: str, *, system: System | None = None, **arguments: Any) -> dict[str, Any]:
+        """Run one verb of the system (or of another, beside it) in a process of its own; its answer."""
+        system = system or self.system
+        command = self._command(system, verb, arguments)
+        with self._log(system).open("ab") as log:
             done = subprocess.run(
                 command,
-                env=self._environment(self.system),
+                env=self._environment(system),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -156,6 +157,7 @@ class Site:
         return {
             **kept,
             **self.bench.install(system).environment,
+            **dict(system.environment),
             "PATH": programs,
             "PYTHONPATH": str(ROOT),
             "BENCH_DSN": self.dsn,

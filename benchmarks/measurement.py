@@ -34,6 +34,8 @@ class Measurement:
     suits: Callable[[System], bool]
     repeated: bool = True
     """Once a round; else once a run."""
+    together: bool = False
+    """All systems at the same time."""
 
     @property
     def figure(self) -> Figure:

@@ -62,7 +62,9 @@ class Server:
 
     def drop(self, database: str) -> None:
         """Drop it, whoever is connected."""
-        self.admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(database)))
+        self.admin.execute(
+            sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(database))
+        )
 
     def exists(self, database: str) -> bool:
         """Whether there is such a database."""

@@ -27,6 +27,8 @@ class Node:
 
     packages: tuple[str, ...]
     script: str
+    otherwise: tuple[str, ...] = ()
+    """Older versions, for a registry that has not all that the newest need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,10 @@ class System:
     handlers: frozenset[Handler] = field(default_factory=lambda: frozenset[Handler](("noop", "sleep")))
     jobs: int = 50_000
     """Jobs in a drain: fewer for one that would take minutes."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """What tells its driver apart from others of the same module."""
+    schedules: bool = False
+    """Whether its driver can enqueue for a later moment."""
     only: frozenset[str] | None = None
     """The measurements that it takes part in; None: all that suit it."""
     skips: frozenset[str] = frozenset()

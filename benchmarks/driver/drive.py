@@ -1,6 +1,6 @@
 """Runs one verb of a system and prints its answer as the last line, in JSON.
 
-    python -m benchmarks.peers.NAME VERB '{"argument": …}'
+python -m benchmarks.peers.NAME VERB '{"argument": …}'
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from benchmarks.driver.probe import Probe
 from benchmarks.driver.producing import (
     at_a_pace,
     at_a_pace_in_one_thread,
+    for_later,
     gathered,
     in_bulk,
     one_by_one,
@@ -52,6 +54,10 @@ class Driver(ABC):
         """Many jobs, committed when this returns."""
         return await gathered(lambda number: self.enqueue(handler, number), numbers)
 
+    async def enqueue_at(self, handler: Handler, number: int, moment: datetime) -> object:
+        """One job, to be started at the moment and not before."""
+        raise NotImplementedError
+
     @abstractmethod
     async def work(self, load: Load, probe: Probe) -> None:
         """Run jobs until SIGTERM."""
@@ -70,7 +76,11 @@ def handlers(probe: Probe) -> dict[Handler, Callable[[int], Any]]:
     def sync(n: int) -> None:
         probe.start(n)
 
-    return {"noop": noop, "sleep": sleep, "sync": sync}
+    async def hold(n: int) -> None:
+        probe.start(n)
+        await asyncio.sleep(3600)
+
+    return {"noop": noop, "sleep": sleep, "sync": sync, "hold": hold}
 
 
 class BlockingDriver(Driver):
@@ -114,6 +124,8 @@ async def _produce(driver: Driver, verb: str, handler: Handler = "noop", **optio
             return at_a_pace_in_one_thread(partial(driver.enqueue_now, handler), Probe(), **options)
         case "pace", _:
             return await at_a_pace(partial(driver.enqueue, handler), Probe(), **options)
+        case "schedule", _:
+            return await for_later(partial(driver.enqueue_at, handler), Probe(), **options)
     raise SystemExit(f"unknown verb {verb}")
 
 

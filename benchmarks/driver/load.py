@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-Handler = Literal["noop", "sleep", "sync"]
-"""An async no-op, an async sleep of 5 ms, or a plain function that does nothing."""
+Handler = Literal["noop", "sleep", "sync", "hold"]
+"""An async no-op, an async sleep of 5 ms, a plain function that does nothing, or one that never ends."""
 
 SLEEP_SECONDS = 0.005
 

@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from benchmarks.driver.probe import Probe
@@ -14,6 +15,7 @@ from benchmarks.driver.probe import Probe
 WARM_UP = 10
 
 Enqueue = Callable[[int], Awaitable[object]]
+EnqueueAt = Callable[[int, datetime], Awaitable[object]]
 EnqueueMany = Callable[[Sequence[int]], Awaitable[object]]
 
 
@@ -63,10 +65,10 @@ def one_by_one_in_threads(
 
 async def in_bulk(enqueue_many: EnqueueMany, *, jobs: int, chunk: int) -> dict[str, float]:
     """Chunk after chunk, on one connection where the library leaves that open."""
-    began = time.perf_counter()
+    began = time.monotonic_ns()
     for first in range(0, jobs, chunk):
         await enqueue_many(range(first, min(first + chunk, jobs)))
-    return {"jobs": jobs, "seconds": time.perf_counter() - began}
+    return {"jobs": jobs, "seconds": (time.monotonic_ns() - began) / 1e9, "began_ns": began}
 
 
 async def at_a_pace(enqueue: Enqueue, probe: Probe, *, jobs: int, interval_ms: float) -> dict[str, float]:
@@ -105,6 +107,18 @@ def at_a_pace_in_one_thread(
 def _moments(jobs: int, interval_seconds: float) -> Iterator[float]:
     began = time.perf_counter() + interval_seconds
     return (began + number * interval_seconds for number in range(jobs))
+
+
+async def for_later(
+    enqueue_at: EnqueueAt, probe: Probe, *, jobs: int, interval_ms: float, ahead_seconds: float
+) -> dict[str, float]:
+    """Jobs due one after the other, each with the moment it is due as its time of sending."""
+    start, now = time.monotonic_ns(), datetime.now(UTC)
+    for number in range(jobs):
+        ahead = ahead_seconds + number * interval_ms / 1000
+        probe.sent[number] = start + int(ahead * 1e9)
+        await enqueue_at(number, now + timedelta(seconds=ahead))
+    return {"jobs": jobs}
 
 
 async def gathered(enqueue: Enqueue, numbers: Sequence[int]) -> Any:

@@ -29,7 +29,13 @@ def _install(home: Node, folder: Path) -> Installed:
     node, npm = _machines_own() or _from_a_wheel(folder.parent / "node")
     environment = {**os.environ, "PATH": os.pathsep.join([str(Path(node).parent), os.environ["PATH"]])}
     (folder / "package.json").write_text('{"private": true, "type": "module"}\n', "utf-8")
-    run([*npm, "install", "--silent", "--no-audit", "--no-fund", *home.packages], cwd=folder, env=environment)
+    install = [*npm, "install", "--loglevel=error", "--no-audit", "--no-fund"]
+    try:
+        run([*install, *home.packages], cwd=folder, env=environment)
+    except NotInstalled:
+        if not home.otherwise:
+            raise
+        run([*install, *home.otherwise], cwd=folder, env=environment)
     versions = {
         name: json.loads((folder / "node_modules" / name / "package.json").read_text("utf-8"))["version"]
         for name in home.packages

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -20,15 +21,14 @@ print(json.dumps({**found, "python": platform.python_version()}))
 
 
 def make_python(home: Python, folder: Path) -> Installed:
-    """Made anew when the packages asked for have changed."""
-    interpreter = _interpreter(home.at_least)
-    return kept(folder, [*home.packages, interpreter], lambda: _install(home, folder, interpreter))
+    """Made anew when the packages asked for, or our own interpreter, have changed."""
+    asked = [*home.packages, sys.version.partition(" ")[0]]
+    return kept(folder, asked, lambda: _install(home, folder))
 
 
-def _install(home: Python, folder: Path, interpreter: str) -> Installed:
-    python = folder / "bin" / "python"
-    uv = shutil.which("uv", path=os.pathsep.join([str(Path(".uv/bin").resolve()), os.environ["PATH"]]))
-    if uv:
+def _install(home: Python, folder: Path) -> Installed:
+    python, interpreter = folder / "bin" / "python", _interpreter(home.at_least)
+    if uv := _find_uv():
         environment = {**os.environ, "UV_SYSTEM_CERTS": "1", "UV_PYTHON_DOWNLOADS": "never"}
         run([uv, "venv", "--quiet", "--clear", "--python", interpreter, folder], env=environment)
         run([uv, "pip", "install", "--quiet", "--python", python, *home.packages], env=environment)
@@ -40,15 +40,20 @@ def _install(home: Python, folder: Path, interpreter: str) -> Installed:
     return Installed((str(python), "-P", "-m"), versions, {})
 
 
+def _find_uv() -> str | None:
+    """The Makefile's own, else the machine's."""
+    return shutil.which("uv", path=os.pathsep.join([str(Path(".uv/bin").resolve()), os.environ["PATH"]]))
+
+
 def _interpreter(at_least: tuple[int, int]) -> str:
+    """Our own if it will do, else the oldest on this machine that does."""
     if sys.version_info[:2] >= at_least:
         return os.path.realpath(sys.executable)
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     for minor in range(at_least[1], at_least[1] + 5):
         name = f"python{at_least[0]}.{minor}"
-        # Version managers leave a name on the path that only explains why it cannot be run.
-        if found := shutil.which(name):
-            try:
-                return run([found, "-c", "import sys; print(sys.executable)"]).strip()
-            except NotInstalled:
-                continue
+        for found in (shutil.which(name), *pyenv.glob(f"versions/*/bin/{name}")):
+            # A version manager may leave a name on the path that only explains why it cannot be run.
+            if found and subprocess.run([found, "--version"], capture_output=True).returncode == 0:
+                return str(found)
     raise NotInstalled(f"needs Python {at_least[0]}.{at_least[1]} or newer")

@@ -50,7 +50,8 @@ def _claimer(conn: Connection) -> Callable[[], float]:
     """Claims once; the seconds that it took. Its plans are kept before it is handed out."""
     worker = uuid.uuid4()
     conn.execute(
-        "select wakeful.register_1(%s, 'bench', array['default'], array['noop'], 100, interval '1 day')", [worker]
+        "select wakeful.register_1(%s, 'bench', array['default'], array['noop'], 100, interval '1 day')",
+        [worker],
     )
 
     def claim_once() -> float:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.bench import Bench
+from contextlib import ExitStack
+
+from benchmarks.bench import Bench, Failed
 from benchmarks.measurement import Figure, Measurement, Values, everyone
+from benchmarks.ours.sleeper import asleep
 from benchmarks.system import System
 
 CALLERS = 20
@@ -16,8 +19,11 @@ def one_by_one(bench: Bench, system: System) -> Values:
 
     No workers run. wakeful's callers find a worker asleep that wants to be poked, and it is poked.
     """
-    with bench.site(system) as site:
+    with bench.site(system) as site, ExitStack() as stack:
+        sleeper = stack.enter_context(asleep(site)) if system.kind == "ours" else None
         told = site.call("one_by_one", seconds=bench.sizes.enqueue_seconds, callers=CALLERS)
+        if sleeper and not sleeper.pokes():
+            raise Failed("the worker that slept was not poked")
     return {"jobs_per_second": told["jobs"] / told["seconds"], **told}
 
 

@@ -47,4 +47,5 @@ IDLE = Measurement(
     idle,
     with_postgres,
     repeated=False,
+    together=True,
 )

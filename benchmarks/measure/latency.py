@@ -61,5 +61,9 @@ def wait_until_awake(site: Site, load: Load, workers: int = 1) -> None:
 
 IDLE = Measurement("latency", "Enqueue to start, idle worker", FIGURES, idle, everyone)
 LOADED = Measurement(
-    "latency-loaded", "Enqueue to start, half load", FIGURES, loaded, lambda system: "sleep" in system.handlers
+    "latency-loaded",
+    "Enqueue to start, half load",
+    FIGURES,
+    loaded,
+    lambda system: "sleep" in system.handlers,
 )

@@ -43,10 +43,11 @@ class Chancy(Driver):
 
         quiet = logging.getLogger("chancy")
         quiet.setLevel(logging.WARNING)
-        self.app: Any = Library(
-            self.dsn, min_connection_pool_size=1, max_connection_pool_size=20, log=quiet
-        )
-        self.jobs: dict[Handler, Any] = {"noop": job(queue="default")(noop), "sleep": job(queue="default")(sleep)}
+        self.app: Any = Library(self.dsn, min_connection_pool_size=1, max_connection_pool_size=20, log=quiet)
+        self.jobs: dict[Handler, Any] = {
+            "noop": job(queue="default")(noop),
+            "sleep": job(queue="default")(sleep),
+        }
 
     async def setup(self) -> None:
         async with self.app:

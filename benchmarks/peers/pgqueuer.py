@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from benchmarks.driver.drive import Driver, drive, handlers
@@ -22,6 +22,7 @@ SYSTEM = System(
     settings="batch of 1,000 (10 in the latency runs), asyncpg, uvloop",
     unfinished="select exists (select from pgqueuer where status in ('queued', 'picked'))",
     handlers=frozenset(("noop", "sleep", "sync")),
+    schedules=True,
 )
 
 
@@ -48,6 +49,10 @@ class PgQueuer(Driver):
     async def enqueue_many(self, handler: Handler, numbers: Sequence[int]) -> object:
         payloads = [json.dumps({"n": number}).encode() for number in numbers]
         return await self.queries.enqueue([handler] * len(payloads), payloads, [0] * len(payloads))
+
+    async def enqueue_at(self, handler: Handler, number: int, moment: datetime) -> object:
+        payload = json.dumps({"n": number}).encode()
+        return await self.queries.enqueue(handler, payload, execute_after=moment - datetime.now(UTC))
 
     async def work(self, load: Load, probe: Probe) -> None:
         import asyncpg

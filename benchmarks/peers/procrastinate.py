@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from benchmarks.driver.drive import Driver, drive, handlers
@@ -20,6 +21,7 @@ SYSTEM = System(
     unfinished="select exists (select from procrastinate_jobs where status in ('todo', 'doing'))",
     handlers=frozenset(("noop", "sleep", "sync")),
     jobs=5_000,
+    schedules=True,
 )
 
 
@@ -46,6 +48,9 @@ class Procrastinate(Driver):
 
     async def enqueue_many(self, handler: Handler, numbers: Sequence[int]) -> object:
         return await self.app.configure_task(handler).batch_defer_async(*({"n": n} for n in numbers))
+
+    async def enqueue_at(self, handler: Handler, number: int, moment: datetime) -> object:
+        return await self.app.configure_task(handler, schedule_at=moment).defer_async(n=number)
 
     async def work(self, load: Load, probe: Probe) -> None:
         for name, function in handlers(probe).items():

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeVar, get_type_hints
 
 from wakeful.values.duration import duration
 from wakeful.values.errors import ConfigError, InvalidOption
@@ -55,6 +55,15 @@ def _whole(least: int, most: int) -> Reader:
     def read(value: object, source: str) -> int:
         text = value.strip() if isinstance(value, str) else ""
         return whole_number(int(text) if text.isdecimal() else value, source, least, most)
+
+    return read
+
+
+def _one_of(*choices: str) -> Reader:
+    def read(value: object, source: str) -> str:
+        if isinstance(value, str) and value.strip().lower() in choices:
+            return value.strip().lower()
+        raise InvalidOption(source, f"is {shown(value)}: choose from {', '.join(choices)}.")
 
     return read
 
@@ -128,6 +137,16 @@ class WorkerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What commands that run for long tell. `auto`: text on a terminal, else JSON lines."""
+
+    log_format: Annotated[Literal["auto", "json", "text"], _one_of("auto", "json", "text")] = "auto"
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], _one_of("debug", "info", "warning", "error")
+    ] = "info"
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings. `app` is `module:attribute`, for commands."""
 
@@ -135,12 +154,14 @@ class Settings:
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     produce: ProduceSettings = field(default_factory=ProduceSettings)
     worker: WorkerSettings = field(default_factory=WorkerSettings)
+    log: LogSettings = field(default_factory=LogSettings)
 
 
 SECTIONS: Final[Mapping[str, type[Any]]] = {
     "database": DatabaseSettings,
     "produce": ProduceSettings,
     "worker": WorkerSettings,
+    "log": LogSettings,
 }
 
 

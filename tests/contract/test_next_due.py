@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID, uuid4
 
-from tests.sessions import Session, call, scalar, shift_clock, value
+from tests.sessions import Ear, Session, call, scalar, session, shift_clock, value
 from tests.verbs import claim_one, enqueue, enqueue_many, register, started, worker_claim
+from wakeful.edges.testing import Database
 
 
 def due_in(db: Session, worker: UUID, **options: object) -> float | None:
@@ -106,17 +107,26 @@ def test_a_claim_that_promoted_as_much_as_it_may_comes_back_at_once(db: Session)
     assert due_in(db, worker, want=1) != 0
 
 
-def test_an_idle_worker_minds_the_clock_when_those_before_it_are_busy(db: Session) -> None:
-    """A job that is due must not wait for a pulse because two busy workers have lesser ids."""
+def test_a_full_worker_that_minds_the_clock_promotes_what_falls_due_and_pokes_who_has_slots(
+    db: Session, kept_database: Database
+) -> None:
+    """A job that is due must not wait for a pulse because the workers with the least ids are busy."""
     fleet = sorted(register(db) for _ in range(3))
     enqueue_many(db, [{"task": "t"} for _ in range(2)])
     for busy in fleet[:2]:
-        taken, _ = worker_claim(db, busy, want=1, sleeps="all")
-        assert len(taken) == 1
-    enqueue(db, delay="10 seconds")
-    due = due_in(db, fleet[2], sleeps="all")
-    assert due is not None
-    assert due <= 10
+        assert len(worker_claim(db, busy, want=1, sleeps="all")[0]) == 1
+    worker_claim(db, fleet[2], sleeps="all")
+    id = enqueue(db, delay="10 seconds", poke=False)
+    for busy in fleet[:2]:
+        due = due_in(db, busy, want=0, sleeps="all")
+        assert due is not None
+        assert due <= 10
+    shift_clock(db, "11 seconds")
+    with session(kept_database.dsn) as listener:
+        ear = Ear(listener, fleet[2])
+        worker_claim(db, fleet[0], want=0, sleeps="all")
+        assert ear.heard(db) == [{"q": "default", "in": 0}]
+    assert [held.id for held in worker_claim(db, fleet[2])[0]] == [id]
 
 
 def test_of_many_idle_workers_two_mind_the_clock(db: Session) -> None:

@@ -13,7 +13,7 @@ from wakeful.database.fetch import translated
 
 
 class ThreadedEar:
-    """One LISTEN connection. It never blocks after it is open: wait until `fileno()` can be read, then `take()`."""
+    """One LISTEN connection. Once open it never blocks: wait until `fileno()` can be read, then `take()`."""
 
     def __init__(self, dsn: str, channels: Sequence[str]) -> None:
         """Connect and subscribe; whatever is notified after this returns is heard."""

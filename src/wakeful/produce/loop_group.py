@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from contextvars import Context
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from wakeful.database.session import Database
 from wakeful.produce.boarding import board
@@ -44,7 +44,6 @@ class LoopGroup:
             # In a context of its own: a flush is nobody's request in particular.
             flight = loop.create_task(self._fly(), name="wakeful enqueue", context=Context())
             self._flights.add(flight)
-            flight.add_done_callback(self._flights.discard)
         return await caller.answer
 
     async def finish(self) -> None:
@@ -53,19 +52,26 @@ class LoopGroup:
             await asyncio.wait(self._flights)
 
     async def _fly(self) -> None:
-        while self._waiting:
-            boarded = [caller for caller in board(self._waiting) if not caller.answer.done()]
-            if not boarded:
-                continue
-            try:
-                answers = await adrive(deliver_apart([c.ask for c in boarded], self._poke), self._database)
-            except BaseException:  # The loop is ending, or we are wrong: nobody is left waiting.
-                for caller in (*boarded, *self._waiting):
-                    caller.answer.cancel()
-                self._waiting.clear()
-                raise
-            for caller, answer in zip(boarded, answers, strict=True):
-                _tell(caller.answer, answer)
+        try:
+            while self._waiting:
+                await self._flush()
+        finally:
+            # In the same step as the last look at the line: who comes later must find the seat free.
+            self._flights.remove(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    async def _flush(self) -> None:
+        boarded = [caller for caller in board(self._waiting) if not caller.answer.done()]
+        if not boarded:
+            return
+        try:
+            answers = await adrive(deliver_apart([c.ask for c in boarded], self._poke), self._database)
+        except BaseException:  # The loop is ending, or we are wrong: nobody is left waiting.
+            for caller in (*boarded, *self._waiting):
+                caller.answer.cancel()
+            self._waiting.clear()
+            raise
+        for caller, answer in zip(boarded, answers, strict=True):
+            _tell(caller.answer, answer)
 
 
 def _tell(future: asyncio.Future[JobId | None], answer: Answer) -> None:

@@ -1,4 +1,4 @@
-"""A thread's hearing: one LISTEN connection, opened again when it breaks, and honest about whether it hears."""
+"""A thread's hearing: one LISTEN connection, opened again when it breaks, honest about whether it hears."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Ear(Protocol):
 class Hearing:
     """Belongs to one thread; only `interrupt`, `when_ready` and `hears` are for others.
 
-    `call` sends a canary from another connection; `heard` takes each notice; `back` is called when something may have
-    been missed, and the table must be looked at.
+    `call` sends a canary from another connection; `heard` takes each notice; `back` is called when something
+    may have been missed, and the table must be looked at.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Hearing:
         return bell
 
     def attend(self) -> None:
-        """Open the connection where there is none, and find out whether it hears. May block while connecting."""
+        """Open the connection where there is none, and find out whether it hears. Connecting may block."""
         now = time.monotonic()
         if self._ear is None and self._open_at <= now:
             self._open()

@@ -25,7 +25,7 @@ SWEEP_AT_LEAST: Final = 1000
 
 
 class Presence:
-    """The holder of claims: a new worker id for each process, so that a forked child settles nothing of its parent's."""
+    """The holder of claims. Its worker id is this process's: a forked child settles nothing of its parent's."""
 
     def __init__(self, database: Database, settings: DatabaseSettings) -> None:
         self.pid = os.getpid()
@@ -54,7 +54,7 @@ class Presence:
         """The job that is meant; a bare id only if it was claimed here and is not settled."""
         if isinstance(job, ClaimedJob):
             return job
-        id = _as_id(job)
+        id = as_id(job)
         with self._lock:
             held = self._held.get(id)
         if held is None:
@@ -95,7 +95,8 @@ class Presence:
         return ThreadedEar(self._listen_dsn or self._database.dsn, [BROADCAST, channel_of(self.worker_id)])
 
 
-def _as_id(value: object) -> UUID:
+def as_id(value: object) -> UUID:
+    """The id that is meant."""
     try:
         return value if isinstance(value, UUID) else UUID(str(value))
     except ValueError:

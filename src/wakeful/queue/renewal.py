@@ -1,7 +1,7 @@
 """The renewal: one thread that keeps the leases of all jobs that this process holds.
 
-It starts with the first job, renews sets of them when a third of their lease is over, and ends soon after nothing is
-held any more.
+It starts with the first job, renews sets of them when a third of their lease is over, and ends soon after
+nothing is held any more.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The waiting room: who in this process waits for work, and which one of them looks next.
 
-Those who wait for the same stand in one group, and whatever happens sends one of them to look: one job makes one query,
-however many wait. To be poked, the process declares in the database that it sleeps; every look renews that, and the one
-after which nobody waits takes it back.
+Those who wait for the same stand in one group, and whatever happens sends one of them to look: one job makes
+one query, however many wait. To be poked, the process declares in the database that it sleeps; every look
+renews that, and the one after which nobody waits takes it back.
 """
 
 from __future__ import annotations
@@ -115,10 +115,11 @@ class Room:
             assert look.declaration is not None
             queues = look.declaration.queues
             self._declared = None if queues is None else frozenset(queues)
-            # A millisecond more: a clock that runs ahead of the server's would look too early, again and again.
-            waits = [poll, math.inf if due_in is None else due_in + 0.001, math.inf if look.covered else A_MOMENT]
-            group.look_at = min(group.look_at, now + min(waits))
-            waiter.bell = bell = Future()
+            # A millisecond more: a clock that is ahead of the server's would look too early, again and again.
+            due = math.inf if due_in is None else due_in + 0.001
+            group.look_at = min(group.look_at, now + min(poll, due, math.inf if look.covered else A_MOMENT))
+            bell: Future[None] = Future()
+            waiter.bell = bell
             self._redeclare(now)
         self._changed()
         return bell

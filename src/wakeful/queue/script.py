@@ -80,9 +80,10 @@ def _do(database: Database, step: Step) -> object:
         case Take(statement):
             return database.run(statement)
         case Sleep(None, seconds):
-            return time.sleep(seconds or 0)
+            time.sleep(seconds or 0)
         case Sleep(bell, seconds) if bell is not None:
-            return wait([bell], seconds)
+            wait([bell], seconds)
+    return None
 
 
 async def _ado(database: Database, step: Step) -> object:
@@ -92,13 +93,14 @@ async def _ado(database: Database, step: Step) -> object:
         case Take():
             return await _take(database, step)
         case Sleep(None, seconds):
-            return await asyncio.sleep(seconds or 0)
+            await asyncio.sleep(seconds or 0)
         case Sleep(bell, seconds) if bell is not None:
             heard = asyncio.wrap_future(bell)
             try:
-                return await asyncio.wait([heard], timeout=seconds)
+                await asyncio.wait([heard], timeout=seconds)
             finally:
                 heard.cancel()
+    return None
 
 
 _leftovers: set[asyncio.Task[None]] = set()

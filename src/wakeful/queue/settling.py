@@ -13,8 +13,9 @@ from wakeful.queue.claimed import ClaimedJob
 from wakeful.queue.presence import Presence
 from wakeful.queue.script import Script, Sleep
 from wakeful.run.attempt import read_error
+from wakeful.run.describe import CODE_BYTES, MESSAGE_BYTES
 from wakeful.settle.decide import decide
-from wakeful.statements.settle import complete, extend as extend_claims, settle
+from wakeful.statements import settle as fenced
 from wakeful.values.duration import DurationLike, duration, nonnegative_duration
 from wakeful.values.errors import InvalidOption, PayloadError, Refused, StaleClaim
 from wakeful.values.outcome import AttemptError, Done, Failed, Outcome, Released, Snoozed
@@ -22,8 +23,6 @@ from wakeful.values.retry import RetryPolicy
 from wakeful.values.settlement import Completion, Refusal
 from wakeful.values.wording import shown
 
-CODE_BYTES: Final = 200
-MESSAGE_BYTES: Final = 4_000
 TRIES_ON_A_LOCKED_ROW: Final = 20
 
 
@@ -32,15 +31,15 @@ def end(here: Presence, job: ClaimedJob, outcome: Outcome, policy: RetryPolicy) 
     settlement = decide(job.claim, outcome, policy)
     assert settlement is not None
     statement = (
-        complete(job.worker_id, [settlement])
+        fenced.complete(job.worker_id, [settlement])
         if isinstance(settlement, Completion)
-        else settle(job.worker_id, [settlement])
+        else fenced.settle(job.worker_id, [settlement])
     )
     refusals: list[Refusal]
     try:
         refusals = yield statement
     except Unanswered:
-        # Perhaps it was taken, and only the answer is lost. Then this very claim has settled it, which is what we want.
+        # Perhaps only the answer is lost. Then this very claim has settled it, which is what we want.
         again: list[Refusal] = yield statement
         refusals = [refusal for refusal in again if refusal.reason != "settled"]
     here.let_go(job)
@@ -56,7 +55,7 @@ def extend(here: Presence, job: ClaimedJob, lease: DurationLike | None) -> Scrip
         raise InvalidOption("lease", f"is {shown(lease)}: give more than zero, such as '5m'.")
     for _ in range(TRIES_ON_A_LOCKED_ROW):
         since = time.monotonic()
-        refusals: list[Refusal] = yield extend_claims(job.worker_id, [(job.id, job.epoch)], span)
+        refusals: list[Refusal] = yield fenced.extend(job.worker_id, [(job.id, job.epoch)], span)
         if not refusals:
             here.extended(job, span, since)
             return
@@ -71,7 +70,7 @@ def extend(here: Presence, job: ClaimedJob, lease: DurationLike | None) -> Scrip
 
 
 def done(result: object) -> Done:
-    """The outcome of a job that is done; a result that cannot be stored as it is, is stored as near to it as can be."""
+    """The outcome of a job that is done. A result that cannot be stored is stored as near to it as can be."""
     try:
         return Done(encode_result(result))
     except PayloadError:
@@ -89,7 +88,7 @@ def failed(
     """The outcome of a failure that is told as an exception, a message, or a code and a message."""
     told = _told(error, code, message)
     kept = AttemptError(
-        sanitise(code or told.error.code, CODE_BYTES),
+        sanitise(code or told.error.code or "failed", CODE_BYTES),
         sanitise(message or told.error.message, MESSAGE_BYTES),
         told.error.details if details is None else sanitise_json(details),
     )

@@ -33,8 +33,8 @@ PAUSE_AFTER_A_FAULT: Final = 1.0
 class Watch:
     """The thread, started by `attend` and ended by idleness or `close`.
 
-    `open_ear` subscribes to this worker's channels; None: nobody is ever poked, and polls do it all. `run` runs a
-    statement on another connection.
+    `open_ear` subscribes to this worker's channels; None: nobody is ever poked, and polls do it all. `run`
+    runs a statement on another connection.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Watch:
 
     @property
     def poll(self) -> float:
-        """Seconds after which a sleeper looks without a reason; spread, so that processes do not look in step."""
+        """Seconds after which a sleeper looks without a reason; spread, so that no two do in step."""
         hearing = self._hearing
         return (POLL if hearing is not None and hearing.hears else POLL_WHEN_DEAF) * random.uniform(0.9, 1.0)
 
@@ -86,9 +86,9 @@ class Watch:
                         return
                     hearing.attend()
                     self._take_back()
-                    until = min(self.room.attend(), math.inf if not self.room.is_empty() else idle_since + LINGER)
-                    hearing.wait(until)
-                # A fault of our own must not leave callers asleep for good: it is told, and the watch goes on.
+                    end = idle_since + LINGER if self.room.is_empty() else math.inf
+                    hearing.wait(min(self.room.attend(), end))
+                # A fault of our own must not leave callers asleep for good: it is told, and we go on.
                 except Exception:
                     log.exception("watch_failed", extra={"event": "watch_failed"})
                     time.sleep(PAUSE_AFTER_A_FAULT)

@@ -1,4 +1,4 @@
-"""Claiming for other people's loops: jobs with leases of their own, and callers who sleep until they are poked."""
+"""Claiming for other people's loops: jobs with leases of their own, callers who sleep until poked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The jobs, in line order, and the seconds until there is something to look for again, where that is known."""
+    """The jobs, in line order, and the seconds until there is something to look for again, if known."""
 
     jobs: list[Job]
     due_in: float | None
@@ -37,7 +37,8 @@ _CLAIM = """
 select id, task, queue, payload::text, attempt, max_attempts, epoch, rank, ready_at, created_at, started_at,
  correlation_id, parent_id, origin_id, tenant, created_by, metadata::text, attempts::text, saved::text, due_in
 from wakeful.claim_any_1(%(worker_id)s::uuid, %(queues)s::text[], %(tasks)s::text[], %(want)s::integer,
- %(lease)s::interval, %(sleeps_for)s::interval, %(sleep_queues)s::text[], %(others)s::boolean, %(pass_on)s::boolean)
+ %(lease)s::interval, %(sleeps_for)s::interval, %(sleep_queues)s::text[], %(others)s::boolean,
+ %(pass_on)s::boolean)
 """
 
 
@@ -50,7 +51,7 @@ def claim_any(
     lease: timedelta,
     declaration: Declaration | None = None,
 ) -> Statement[Found]:
-    """Take up to `want` jobs of these queues and tasks; None stands for all. No declaration: it stays as it is."""
+    """Take up to `want` jobs of these queues and tasks, None standing for all."""
     params = {
         "worker_id": worker_id,
         "queues": _listed(queues),
@@ -64,7 +65,7 @@ def claim_any(
     }
 
     def decode(rows: Sequence[Row]) -> Found:
-        jobs = [Job(*row[:19], worker_id) for row in rows if row[0] is not None]
+        jobs = [Job._make((*row[:19], worker_id)) for row in rows if row[0] is not None]
         return Found(sorted(jobs, key=lambda job: job.position), rows[-1][19])
 
     return Statement(_CLAIM, params, decode)

@@ -53,7 +53,7 @@ class Listener:
 
     def expect_canary(self, number: int, by: float) -> None:
         """A canary was sent; it must be heard by `by` on the loop's clock."""
-        if self._expected is None:
+        if self._expected is None and self.connected:
             self._expected = (number, by)
 
     def check(self, now: float) -> None:

@@ -282,14 +282,16 @@ class Loop:
             self.worker_id, queues, lanes, limits, self._tasks, sleeps=self._sleeps() if any(limits) else None
         )
         canary = self._canary if self._listens else None
+        if canary is not None:
+            # Expected before it is sent: it may be heard before the answer comes.
+            self.ears.expect_canary(canary, now + CANARY_WITHIN)
         sent_at = time.monotonic()
+        # Set before it is sent: what asks for another pulse meanwhile must not be overwritten.
+        self._pulse_at = now + self._interval()
         claimed = await self._line.run(claiming.pulse(request, self._lease.length, canary, self._lanes.every))
         self._lease.renewed(sent_at)
         self.counts["pulses"] += 1
         self._tended_at = now
-        if canary is not None:
-            self.ears.expect_canary(canary, self._clock() + CANARY_WITHIN)
-        self._pulse_at = self._clock() + self._interval()
         self.crew.stop(claimed.report.cancelled, "cancelled")
         if any(limits):
             self._take(claimed, request)

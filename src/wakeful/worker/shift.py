@@ -8,7 +8,7 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID
@@ -32,6 +32,7 @@ from wakeful.values.settlement import Ending
 from wakeful.wake.listener import Listener
 from wakeful.worker.crew import Crew
 from wakeful.worker.desk import Desk
+from wakeful.worker.limits import Limits
 from wakeful.worker.loop import Ears, Loop
 from wakeful.worker.summary import Summary
 
@@ -94,6 +95,7 @@ class Shift:
         *,
         budget: int | None = None,
         keep: timedelta | None = None,
+        started: Callable[[], None] | None = None,
     ) -> None:
         self._dsn = dsn
         self._listen_dsn = listen_dsn
@@ -103,6 +105,8 @@ class Shift:
         self._desk = desk
         self._keep = keep
         self._budget = budget
+        self._started = started
+        self._limits = Limits(settings.max_jobs, settings.max_rss)
         self.summary = Summary()
         self._clock = asyncio.get_running_loop()
         self._line = AsyncLine(dsn)
@@ -116,6 +120,7 @@ class Shift:
         self._listener: Listener | None = None
         self._listening: asyncio.Task[None] | None = None
         self._beat: BeatThread | None = None
+        self._told_to_stop = False
         self._stop_by: float | None = None
         self._duties: list[asyncio.Task[None]] = []
 
@@ -132,10 +137,10 @@ class Shift:
     def stop(self) -> None:
         """Stop claiming; finish what runs, within the shutdown timeout. The second call stops at once."""
         now = self._clock.time()
-        if self._loop.stopping:
+        if self._told_to_stop:
             self._stop_by = now
         else:
-            self._loop.stopping = True
+            self._told_to_stop = self._loop.stopping = True
             self._stop_by = now + self._settings.shutdown_timeout.total_seconds()
             log.info("worker_stopping", extra={"event": "worker_stopping", "worker_id": str(self.worker_id)})
         self._loop.alarm.ring()
@@ -164,6 +169,8 @@ class Shift:
             "worker_started",
             extra={"event": "worker_started", "worker_id": str(self.worker_id), "slots": self._lanes.slots},
         )
+        if self._started is not None:
+            self._started()
 
     async def _register(self) -> None:
         queues = None if self._lanes.every is not None else self._lanes.queues()[0]
@@ -191,6 +198,7 @@ class Shift:
     async def _work(self) -> None:
         wait = 0.1
         while not self._over():
+            self._mind_limits()
             try:
                 if self._lease.lapsed:
                     await self._begin_anew()
@@ -206,6 +214,15 @@ class Shift:
                 self._mind_the_end()
                 await asyncio.sleep(wait * random.uniform(0.5, 1.5))
                 wait = min(wait * 2, 5.0)
+
+    def _mind_limits(self) -> None:
+        """Stop claiming once a limit is reached; what runs is finished, however long that takes."""
+        if not self._loop.stopping and (limit := self._limits.reached(self.summary.processed)) is not None:
+            self._loop.stopping = True
+            self.summary.limit = limit
+            log.info(
+                "worker_recycling: %s is reached.", limit, extra={"event": "worker_recycling", "limit": limit}
+            )
 
     def _mind_the_end(self) -> None:
         """While stopping: give back what is not started, and stop what takes too long."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from wakeful.worker.limits import Limit
+
 
 @dataclass(slots=True)
 class Tally:
@@ -16,12 +18,16 @@ class Tally:
 
 @dataclass(slots=True)
 class Summary:
-    """Counts of attempts by how they went. Snoozed, released and cancelled ones are processed, and neither of both."""
+    """Counts of attempts by how they went. Snoozed, released and cancelled ones are processed, and neither of both.
+
+    `limit` is the one that ended the work, None when something else did.
+    """
 
     processed: int = 0
     succeeded: int = 0
     failed: int = 0
     by_task: dict[str, Tally] = field(default_factory=dict)
+    limit: Limit | None = None
 
     def add(self, task: str, succeeded: bool, failed: bool) -> None:
         """One attempt more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -39,14 +39,15 @@ class Worker:
         self._where = where
         self._settings = settings
         self._shift: Shift | None = None
+        self._stops = 0
 
     def run(self) -> Summary:
         """Work until SIGTERM or SIGINT: stop claiming, finish what runs, give back the rest. Blocks."""
         return asyncio.run(self._with_signals(None))
 
-    async def arun(self) -> Summary:
-        """Work until `stop` is called or the task is cancelled."""
-        return await self._work(None)
+    async def arun(self, *, started: Callable[[], None] | None = None) -> Summary:
+        """Work until `stop` is called or the task is cancelled. `started` is called once it is registered."""
+        return await self._work(None, started)
 
     def run_once(self, limit: int = 100) -> Summary:
         """Run at most `limit` jobs that are due now, and return. Blocks."""
@@ -58,6 +59,7 @@ class Worker:
 
     def stop(self) -> None:
         """Stop as on SIGTERM; a second call stops at once. Call it in the worker's own event loop."""
+        self._stops += 1
         if self._shift is not None:
             self._shift.stop()
 
@@ -71,9 +73,10 @@ class Worker:
             for number in STOP_SIGNALS:
                 loop.remove_signal_handler(number)
 
-    async def _work(self, limit: int | None) -> Summary:
+    async def _work(self, limit: int | None, started: Callable[[], None] | None = None) -> Summary:
         if limit is not None and limit < 1:
             raise InvalidOption("limit", f"is {limit}: give at least 1.")
+        self._stops = 0
         dsn = await asyncio.to_thread(lambda: self._database.dsn)
         settings = self._settings
         if limit is not None and not settings.queues:
@@ -87,7 +90,11 @@ class Worker:
             Desk(self._database, self._app),
             budget=limit,
             keep=timedelta(days=7),
+            started=started,
         )
+        # Asked to stop while the database was looked for.
+        for _ in range(self._stops):
+            self._shift.stop()
         try:
             return await self._shift.run()
         finally:

@@ -1318,10 +1318,12 @@ create function wakeful.hold_worker(worker_id uuid) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
+declare
+    lapses_at timestamptz;
 begin
-    perform from wakeful.worker w
-    where w.id = hold_worker.worker_id and w.lease_expires_at > wakeful.now() for key share;
-    if not found then
+    -- The clock is read behind the lock: the lease may have lapsed while this waited.
+    select w.lease_expires_at into lapses_at from wakeful.worker w where w.id = hold_worker.worker_id for key share;
+    if lapses_at is null or lapses_at <= wakeful.now() then
         perform wakeful.refuse('WF006', format('the lease of worker %s has lapsed', hold_worker.worker_id),
             'Register again under a new worker id; its jobs are being rescued.');
     end if;
@@ -2151,12 +2153,17 @@ create function wakeful.beat_1(worker_id uuid, lease interval) returns boolean
     set search_path = pg_catalog, pg_temp
 as $$
 declare
-    at constant timestamptz := wakeful.now();
+    lapses_at timestamptz;
+    at timestamptz;
 begin
-    update wakeful.worker w set beat_at = at, lease_expires_at = at + beat_1.lease
-    -- The clock is read again, after a wait for the row: it may have lapsed meanwhile.
-    where w.id = beat_1.worker_id and w.lease_expires_at > wakeful.now();
-    return found;
+    -- The clock is read behind the lock: the lease may have lapsed while this waited.
+    select w.lease_expires_at into lapses_at from wakeful.worker w where w.id = beat_1.worker_id for no key update;
+    at := wakeful.now();
+    if lapses_at is null or lapses_at <= at then
+        return false;
+    end if;
+    update wakeful.worker w set beat_at = at, lease_expires_at = at + beat_1.lease where w.id = beat_1.worker_id;
+    return true;
 end
 $$;
 
@@ -2313,6 +2320,33 @@ begin
             'List them with: wakeful dead list.', jsonb_build_object('id', acknowledge.id));
     end if;
     return false;
+end
+$$;
+
+-- Removes dead letters for good, acknowledged or not; returns how many of them there were.
+create function wakeful.purge(ids uuid[], actor text default null) returns integer
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+    removed integer;
+begin
+    with letter as (
+        select d.id from wakeful.dead_letter d where d.id = any (purge.ids) order by d.id for update
+    ), gone as (
+        delete from wakeful.dead_letter d using letter l where d.id = l.id returning d.id, d.died_at, d.task
+    ), counted as (
+        insert into wakeful.tally_delta (day, task, state, jobs)
+        select wakeful.day_of(g.died_at), g.task, 4, -count(*) from gone g group by 1, 2
+    ), noted as (
+        insert into wakeful.audit (at, actor, act, job_id, details)
+        select wakeful.now(), coalesce(purge.actor, session_user::text), 'purge', g.id, jsonb_build_object('task', g.task)
+        from gone g
+    )
+    select count(*) into removed from gone;
+    return removed;
 end
 $$;
 
@@ -2500,6 +2534,19 @@ from (
 ) h
 group by h.task, h.state;
 
+-- One row a queue that has live jobs, or that someone has steered.
+create view wakeful.queues as
+select coalesce(q.queue, c.name) as queue, coalesce(q.scheduled, 0) as scheduled, coalesce(q.ready, 0) as ready,
+    coalesce(q.running, 0) as running, q.oldest_ready_at, coalesce(c.paused, false) as paused, c.changed_by, c.changed_at,
+    c.reason
+from (
+    select j.queue::text as queue, count(*) filter (where j.state = 0) as scheduled,
+        count(*) filter (where j.state = 1) as ready, count(*) filter (where j.state = 2) as running,
+        min(j.ready_at) filter (where j.state = 1) as oldest_ready_at
+    from wakeful.job j group by j.queue
+) q
+full join (select c.* from wakeful.control c where c.kind = 'queue') c on c.name = q.queue;
+
 create view wakeful.workers as
 select w.id, w.name, w.queues, w.tasks, w.slots, w.started_at, w.beat_at, w.lease_expires_at,
     w.lease_expires_at > wakeful.now() as alive,
@@ -2512,6 +2559,84 @@ select c.kind, c.name, c.paused, c.enqueuing, c.changed_at, c.changed_by, c.reas
 
 create view wakeful.audits as
 select a.id, a.at, a.actor, a.act, a.job_id, a.details from wakeful.audit a;
+
+-- ==== 82_find.sql
+-- Finding jobs: a page of those that are meant, the newest ids first.
+-- Promise: reads no more of history than it must. Live, finished and dead jobs are searched apart, each by its own index,
+--   and only what is shown is put together; a page goes on behind the last id of the page before. Nothing is counted.
+-- Parameters: null asks for nothing. error is a code or part of a message; payload is contained in the job's payload;
+--   since and before are about the creation, younger and older the same as ages; after is the last id that was shown.
+-- Locks: none.
+create function wakeful.find_jobs_1(
+    states text[] default null, task text default null, queue text default null, tenant text default null,
+    correlation_id uuid default null, error text default null, payload jsonb default null, since timestamptz default null,
+    before timestamptz default null, younger interval default null, older interval default null, after uuid default null,
+    most integer default 50)
+    returns setof wakeful.jobs
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+    numbers constant smallint[] := (
+        select array_agg(n::smallint) from generate_series(0, 5) n
+        where find_jobs_1.states is null or wakeful.state_name(n::smallint) = any (find_jobs_1.states));
+    first constant timestamptz := greatest(find_jobs_1.since, wakeful.now() - find_jobs_1.younger);
+    last constant timestamptz := least(find_jobs_1.before, wakeful.now() - find_jobs_1.older);
+    ids uuid[];
+begin
+    ids := array(
+        select found.id from (
+            (select j.id from wakeful.job j
+            where numbers && array[0, 1, 2]::smallint[] and j.state = any (numbers)
+              and (find_jobs_1.task is null or j.task = find_jobs_1.task)
+              and (find_jobs_1.queue is null or j.queue = find_jobs_1.queue)
+              and (find_jobs_1.tenant is null or j.tenant = find_jobs_1.tenant)
+              and (find_jobs_1.correlation_id is null or j.correlation_id = find_jobs_1.correlation_id)
+              and (find_jobs_1.error is null or wakeful.is_error(wakeful.last_error(j.attempts), find_jobs_1.error))
+              and (find_jobs_1.payload is null or j.payload @> find_jobs_1.payload)
+              and (first is null or j.created_at >= first) and (last is null or j.created_at < last)
+              and (find_jobs_1.after is null or j.id < find_jobs_1.after)
+            order by j.id desc limit find_jobs_1.most)
+            union all
+            (select f.id from wakeful.finished_job f
+            where numbers && array[3, 5]::smallint[] and f.state = any (numbers)
+              and (find_jobs_1.task is null or f.task = find_jobs_1.task)
+              and (find_jobs_1.queue is null or f.queue = find_jobs_1.queue)
+              and (find_jobs_1.tenant is null or f.tenant = find_jobs_1.tenant)
+              and (find_jobs_1.correlation_id is null or f.correlation_id = find_jobs_1.correlation_id)
+              and (find_jobs_1.error is null or wakeful.is_error(wakeful.last_error(f.attempts), find_jobs_1.error))
+              and (find_jobs_1.payload is null or f.payload @> find_jobs_1.payload)
+              -- What was created since then finished since then: whole days need not be read.
+              and (first is null or f.created_at >= first and f.finished_at >= first)
+              and (last is null or f.created_at < last)
+              and (find_jobs_1.after is null or f.id < find_jobs_1.after)
+            order by f.id desc limit find_jobs_1.most)
+            union all
+            (select d.id from wakeful.dead_letter d
+            where numbers && array[4]::smallint[]
+              and (find_jobs_1.task is null or d.task = find_jobs_1.task)
+              and (find_jobs_1.queue is null or d.queue = find_jobs_1.queue)
+              and (find_jobs_1.tenant is null or d.tenant = find_jobs_1.tenant)
+              and (find_jobs_1.correlation_id is null or d.correlation_id = find_jobs_1.correlation_id)
+              and (find_jobs_1.error is null or wakeful.is_error(
+                jsonb_build_object('code', d.error_code, 'message', d.error_message), find_jobs_1.error))
+              and (find_jobs_1.payload is null or d.original_job -> 'payload' @> find_jobs_1.payload)
+              and (first is null or (d.original_job ->> 'created_at')::timestamptz >= first and d.died_at >= first)
+              and (last is null or (d.original_job ->> 'created_at')::timestamptz < last)
+              and (find_jobs_1.after is null or d.id < find_jobs_1.after)
+            order by d.id desc limit find_jobs_1.most)
+        ) found
+        order by found.id desc limit find_jobs_1.most);
+    return query select v.* from wakeful.jobs v where v.id = any (ids) order by v.id desc;
+end
+$$;
+
+-- Whether an error has this code, or this text in its message, in upper or lower case.
+create function wakeful.is_error(entry jsonb, wanted text) returns boolean
+    language sql immutable parallel safe
+    return entry ->> 'code' = wanted or pg_catalog.strpos(lower(entry ->> 'message'), lower(wanted)) > 0;
 
 -- ==== 90_grants.sql
 -- Who may call what: every function is revoked from public; each role gets its verbs, and no role may touch a table.
@@ -2539,10 +2664,10 @@ begin
             ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
                 'snooze', 'release', 'extend', 'extend_1', 'register_1', 'beat_1', 'leave_1', 'turn_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
                 'expire', 'make_days', 'drop_days', 'fold_tally']),
-            ('viewer', 'execute', 'function', array['stats']),
-            ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'workers', 'controls', 'audits']),
+            ('viewer', 'execute', 'function', array['stats', 'find_jobs_1']),
+            ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'queues', 'workers', 'controls', 'audits']),
             ('operator', 'execute', 'function', array['cancel', 'cancel_many', 'requeue', 'retry_now', 'bury',
-                'acknowledge', 'cleanup', 'pause_queue', 'resume_queue', 'pause_task', 'resume_task', 'switch_task'])
+                'acknowledge', 'purge', 'cleanup', 'pause_queue', 'resume_queue', 'pause_task', 'resume_task', 'switch_task'])
         ) p(role, privilege, kind, names)
         cross join lateral unnest(p.names) n(name)
     loop

@@ -24,10 +24,12 @@ create function wakeful.hold_worker(worker_id uuid) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
+declare
+    lapses_at timestamptz;
 begin
-    perform from wakeful.worker w
-    where w.id = hold_worker.worker_id and w.lease_expires_at > wakeful.now() for key share;
-    if not found then
+    -- The clock is read behind the lock: the lease may have lapsed while this waited.
+    select w.lease_expires_at into lapses_at from wakeful.worker w where w.id = hold_worker.worker_id for key share;
+    if lapses_at is null or lapses_at <= wakeful.now() then
         perform wakeful.refuse('WF006', format('the lease of worker %s has lapsed', hold_worker.worker_id),
             'Register again under a new worker id; its jobs are being rescued.');
     end if;

@@ -23,12 +23,17 @@ create function wakeful.beat_1(worker_id uuid, lease interval) returns boolean
     set search_path = pg_catalog, pg_temp
 as $$
 declare
-    at constant timestamptz := wakeful.now();
+    lapses_at timestamptz;
+    at timestamptz;
 begin
-    update wakeful.worker w set beat_at = at, lease_expires_at = at + beat_1.lease
-    -- The clock is read again, after a wait for the row: it may have lapsed meanwhile.
-    where w.id = beat_1.worker_id and w.lease_expires_at > wakeful.now();
-    return found;
+    -- The clock is read behind the lock: the lease may have lapsed while this waited.
+    select w.lease_expires_at into lapses_at from wakeful.worker w where w.id = beat_1.worker_id for no key update;
+    at := wakeful.now();
+    if lapses_at is null or lapses_at <= at then
+        return false;
+    end if;
+    update wakeful.worker w set beat_at = at, lease_expires_at = at + beat_1.lease where w.id = beat_1.worker_id;
+    return true;
 end
 $$;
 

@@ -131,3 +131,30 @@ begin
     return false;
 end
 $$;
+
+-- Removes dead letters for good, acknowledged or not; returns how many of them there were.
+create function wakeful.purge(ids uuid[], actor text default null) returns integer
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+    removed integer;
+begin
+    with letter as (
+        select d.id from wakeful.dead_letter d where d.id = any (purge.ids) order by d.id for update
+    ), gone as (
+        delete from wakeful.dead_letter d using letter l where d.id = l.id returning d.id, d.died_at, d.task
+    ), counted as (
+        insert into wakeful.tally_delta (day, task, state, jobs)
+        select wakeful.day_of(g.died_at), g.task, 4, -count(*) from gone g group by 1, 2
+    ), noted as (
+        insert into wakeful.audit (at, actor, act, job_id, details)
+        select wakeful.now(), coalesce(purge.actor, session_user::text), 'purge', g.id, jsonb_build_object('task', g.task)
+        from gone g
+    )
+    select count(*) into removed from gone;
+    return removed;
+end
+$$;

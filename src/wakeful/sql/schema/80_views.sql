@@ -48,6 +48,19 @@ from (
 ) h
 group by h.task, h.state;
 
+-- One row a queue that has live jobs, or that someone has steered.
+create view wakeful.queues as
+select coalesce(q.queue, c.name) as queue, coalesce(q.scheduled, 0) as scheduled, coalesce(q.ready, 0) as ready,
+    coalesce(q.running, 0) as running, q.oldest_ready_at, coalesce(c.paused, false) as paused, c.changed_by, c.changed_at,
+    c.reason
+from (
+    select j.queue::text as queue, count(*) filter (where j.state = 0) as scheduled,
+        count(*) filter (where j.state = 1) as ready, count(*) filter (where j.state = 2) as running,
+        min(j.ready_at) filter (where j.state = 1) as oldest_ready_at
+    from wakeful.job j group by j.queue
+) q
+full join (select c.* from wakeful.control c where c.kind = 'queue') c on c.name = q.queue;
+
 create view wakeful.workers as
 select w.id, w.name, w.queues, w.tasks, w.slots, w.started_at, w.beat_at, w.lease_expires_at,
     w.lease_expires_at > wakeful.now() as alive,

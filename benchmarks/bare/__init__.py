@@ -1,0 +1,1 @@
+"""The limits: the same rows and the same life of a job, with nothing but a driver and plain SQL."""

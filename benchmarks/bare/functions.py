@@ -1,0 +1,93 @@
+"""wakeful's SQL functions, called by psycopg from a plain loop: what the database's side costs, without the client's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+
+from benchmarks.driver.drive import Driver, drive, handlers
+from benchmarks.driver.load import Handler, Load
+from benchmarks.driver.probe import Probe
+from benchmarks.system import Own, System
+from wakeful.database.connect import connect
+from wakeful.database.migrations import up
+from wakeful.values.identity import new_ids
+
+SYSTEM = System(
+    name="functions",
+    title="wakeful's SQL functions",
+    kind="bare",
+    module="benchmarks.bare.functions",
+    home=Own(),
+    settings="called by psycopg from a plain loop; turns of 500, fenced, history kept, nobody asleep",
+    unfinished="select exists (select from wakeful.job)",
+    only=frozenset(("enqueue", "bulk", "drain", "pinned", "pinned-10", "claim", "pgbench")),
+)
+
+BATCH = 500
+
+ENQUEUE = "select wakeful.enqueue('noop', %s::jsonb)"
+ENQUEUE_MANY = """select place, id, action from wakeful.enqueue_batch_1(%s::uuid[], array['noop'], %s::text[],
+    fresh => true)"""
+REGISTER = "select wakeful.register_1(%s, 'bench', array['default'], array['noop'], 500, interval '1 hour')"
+TURN = """select id, payload::text, epoch, rank, ready_at from wakeful.turn_1(%s::uuid, %s::uuid[], %s::bigint[], null,
+    array['default'], array[1], array[%s::integer], array['noop'], array[%s::smallint], array[%s::timestamptz],
+    array[%s::uuid])"""
+
+Position = tuple[Any, Any, Any]
+FROM_THE_START: Position = (None, None, None)
+
+
+class Functions(Driver):
+    async def setup(self) -> None:
+        with connect(self.dsn, name="wakeful bench") as conn:
+            up(conn)
+
+    async def open(self) -> None:
+        self.free = [await self._connect() for _ in range(20)]
+
+    async def close(self) -> None:
+        for conn in self.free:
+            await conn.close()
+
+    async def enqueue(self, handler: Handler, number: int) -> object:
+        conn = self.free.pop()
+        try:
+            return await conn.execute(ENQUEUE, [json.dumps({"n": number})], prepare=True)
+        finally:
+            self.free.append(conn)
+
+    async def enqueue_many(self, handler: Handler, numbers: Sequence[int]) -> object:
+        payloads = [json.dumps({"n": number}) for number in numbers]
+        return await self.free[0].execute(ENQUEUE_MANY, [new_ids(len(payloads)), payloads], prepare=True)
+
+    async def work(self, load: Load, probe: Probe) -> None:
+        noop = handlers(probe)["noop"]
+        conn, worker = await self._connect(), uuid4()
+        await conn.execute(REGISTER, [worker])
+        ids: list[UUID] = []
+        epochs: list[int] = []
+        after = FROM_THE_START
+        while True:
+            values = [worker, ids, epochs, load.batch or BATCH, *after]
+            rows = (await (await conn.execute(TURN, values, prepare=True)).fetchall())[:-1]
+            for row in rows:
+                await noop(json.loads(row[1])["n"])
+            ids, epochs = [row[0] for row in rows], [row[2] for row in rows]
+            if rows:
+                after = max((row[3], row[4], row[0]) for row in rows)
+            else:
+                after = FROM_THE_START
+                await asyncio.sleep(0.01)
+
+    async def _connect(self) -> psycopg.AsyncConnection[Any]:
+        return await psycopg.AsyncConnection.connect(self.dsn, autocommit=True)
+
+
+if __name__ == "__main__":
+    drive(Functions)

@@ -1,0 +1,79 @@
+"""A job's whole life by plain SQL: what any queue has to do, and nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+from benchmarks.bare import statements as bare
+from benchmarks.driver.drive import Driver, handlers
+from benchmarks.driver.load import Handler, Load
+from benchmarks.driver.probe import Probe
+from wakeful.values.identity import new_id, new_ids
+
+CONNECTIONS = 20
+BATCH = 500
+
+
+class BareDriver(Driver):
+    """A driver's connections; how they are opened and used is left to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notifies = "BENCH_NOTIFY" in os.environ
+        self.insert = bare.INSERT_ONE_AND_NOTIFY if self.notifies else bare.INSERT_ONE
+
+    @abstractmethod
+    async def connect(self) -> Any:
+        """A connection in autocommit mode."""
+
+    @abstractmethod
+    async def run(self, conn: Any, statement: str, *values: object) -> Sequence[Any]:
+        """Run a prepared statement; its rows."""
+
+    @abstractmethod
+    async def listen(self, conn: Any, woken: asyncio.Event) -> None:
+        """Set the event at every notification, for ever."""
+
+    async def setup(self) -> None:
+        bare.make_tables(self.dsn)
+
+    async def open(self) -> None:
+        self.free = [await self.connect() for _ in range(CONNECTIONS)]
+
+    async def close(self) -> None:
+        for conn in self.free:
+            await conn.close()
+
+    async def enqueue(self, handler: Handler, number: int) -> object:
+        conn, id = self.free.pop(), new_id()
+        try:
+            return await self.run(conn, self.insert, id, id, json.dumps({"n": number}))
+        finally:
+            self.free.append(conn)
+
+    async def enqueue_many(self, handler: Handler, numbers: Sequence[int]) -> object:
+        payloads = [json.dumps({"n": number}) for number in numbers]
+        return await self.run(self.free[0], bare.INSERT_MANY, new_ids(len(payloads)), payloads)
+
+    async def work(self, load: Load, probe: Probe) -> None:
+        noop = handlers(probe)["noop"]
+        worker, woken = uuid4(), asyncio.Event()
+        conn, listener = await self.connect(), await self.connect()
+        listening = asyncio.create_task(self.listen(listener, woken))
+        while not listening.done():
+            woken.clear()
+            rows = await self.run(conn, bare.CLAIM, load.batch or BATCH, worker)
+            for _, payload in rows:
+                await noop(json.loads(payload)["n"])
+            if rows:
+                await self.run(conn, bare.SETTLE, [row[0] for row in rows])
+            elif self.notifies:
+                await woken.wait()
+            else:
+                await asyncio.sleep(0.01)

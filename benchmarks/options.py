@@ -1,0 +1,70 @@
+"""What can be asked on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from benchmarks.contestants import PEERS
+from benchmarks.measure import MEASUREMENTS
+from benchmarks.measurement import Measurement
+from benchmarks.sizes import QUICK, Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """A run, or the check of the last one."""
+
+    peers: tuple[str, ...]
+    measurements: tuple[Measurement, ...]
+    rounds: int
+    sizes: Sizes
+    publish: bool
+    check: bool
+
+
+def read_options(arguments: Sequence[str] | None = None) -> Options:
+    """From the command line; exits with 2 when it makes no sense."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    known = {measurement.name: measurement for measurement in MEASUREMENTS}
+    peers = tuple(given.peers.split(","))
+    names = given.only.split(",") if given.only else list(known)
+    allowed = {*(peer.name for peer in PEERS), "all", "few", "none"}
+    for name, choices in [*((name, set(known)) for name in names), *((name, allowed) for name in peers)]:
+        if name not in choices:
+            parser.error(f"{name} is none of {', '.join(sorted(choices))}")
+    sizes = QUICK if given.quick else Sizes()
+    if given.long:
+        sizes = replace(sizes, history_millions=(0, 1, 10), memory_jobs=1_000_000)
+    complete = peers == ("all",) and not given.only and not given.quick
+    return Options(
+        peers=peers,
+        measurements=tuple(known[name] for name in names),
+        rounds=given.rounds or (1 if given.quick else 3),
+        sizes=sizes,
+        publish=given.publish or complete,
+        check=given.check,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m benchmarks", description=__import__("benchmarks").__doc__)
+    names = ", ".join(measurement.name for measurement in MEASUREMENTS)
+    parser.add_argument(
+        "--peers", default="few", help="all, few (the default), none, or names with commas between"
+    )
+    parser.add_argument("--only", metavar="NAME[,NAME]", help=f"some of the measurements: {names}")
+    parser.add_argument("--rounds", type=int, help="rounds, in alternating order (3)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round: does it work at all?")
+    parser.add_argument(
+        "--long", action="store_true", help="also ten million finished jobs, and memory over a million"
+    )
+    parser.add_argument(
+        "--publish", action="store_true", help="write docs/explanation/benchmarks.md; a complete run does"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="compare ratios with the published ones, and say what moved"
+    )
+    return parser

@@ -1,0 +1,68 @@
+"""wakeful, through `from wakeful import Wakeful` alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.driver.drive import Driver, drive, handlers
+from benchmarks.driver.load import Handler, Load
+from benchmarks.driver.probe import Probe
+from benchmarks.system import Own, System
+
+SYSTEM = System(
+    name="wakeful",
+    title="wakeful",
+    kind="ours",
+    module="benchmarks.ours.wakeful",
+    home=Own(),
+    settings="100 slots, history kept, fenced",
+    unfinished="select exists (select from wakeful.job where state < 2 or task <> 'hold')",
+    handlers=frozenset(("noop", "sleep", "sync", "hold")),
+    schedules=True,
+)
+
+SLOTS = {"noop": 100, "sleep": 500, "sync": 20, "hold": 2}
+
+
+class Ours(Driver):
+    def __init__(self) -> None:
+        super().__init__()
+        from wakeful import Wakeful
+
+        self.app = Wakeful(self.dsn)
+
+    async def setup(self) -> None:
+        program = Path(sys.executable).parent / "wakeful"
+        subprocess.run([program, "migrate", "up", "--dsn", self.dsn], check=True)
+
+    async def open(self) -> None:
+        self.tasks = self._tasks(None)
+
+    async def close(self) -> None:
+        await self.app.aclose()
+
+    async def enqueue(self, handler: Handler, number: int) -> object:
+        return await self.tasks[handler].aenqueue(n=number)
+
+    async def enqueue_many(self, handler: Handler, numbers: Sequence[int]) -> object:
+        return await self.tasks[handler].aenqueue_many([{"n": number} for number in numbers])
+
+    async def enqueue_at(self, handler: Handler, number: int, moment: datetime) -> object:
+        return await self.tasks[handler].using(run_at=moment).aenqueue(n=number)
+
+    async def work(self, load: Load, probe: Probe) -> None:
+        self._tasks(probe)
+        await self.app.worker(concurrency=load.slots or SLOTS[load.handler]).arun()
+
+    def _tasks(self, probe: Probe | None) -> dict[Handler, Any]:
+        functions = handlers(probe or Probe())
+        return {name: self.app.task(name=name)(function) for name, function in functions.items()}
+
+
+if __name__ == "__main__":
+    drive(Ours)
