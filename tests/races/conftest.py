@@ -1,4 +1,4 @@
-"""Two sessions on a database of the test's own."""
+"""A session that watches; the contenders have their own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.races.rounds import Arena
 from tests.sessions import Session, session
 from wakeful.edges.testing import Database
 
@@ -17,6 +18,6 @@ def db(database: Database) -> Iterator[Session]:
 
 
 @pytest.fixture
-def other(database: Database) -> Iterator[Session]:
-    with session(database.dsn) as conn:
-        yield conn
+def arena(database: Database) -> Iterator[Arena]:
+    with Arena.of(database.dsn) as opened:
+        yield opened

@@ -17,7 +17,7 @@ from wakeful.produce.delivery import Answer, Ask, deliver_apart
 from wakeful.produce.drive import adrive
 from wakeful.values.job import JobId
 
-FLIGHTS: Final = 1
+FLIGHTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)

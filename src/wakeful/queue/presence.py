@@ -25,7 +25,7 @@ SWEEP_AT_LEAST: Final = 1000
 
 
 class Presence:
-    """The holder of claims. Its worker id is this process's: a forked child settles nothing of its parent's."""
+    """The holder of claims, under a worker id that no other process has, not even a forked child."""
 
     def __init__(self, database: Database, settings: DatabaseSettings) -> None:
         self.pid = os.getpid()
@@ -60,7 +60,7 @@ class Presence:
         if held is None:
             raise Refused(
                 f"Job {id} is not held by this queue, so its id alone settles nothing. "
-                "Pass the job that `claim` gave you, to the process that claimed it.",
+                "Pass the job that `claim` gave you, in the process that claimed it.",
                 job_id=id,
             )
         return held[0]

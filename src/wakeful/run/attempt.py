@@ -48,7 +48,20 @@ class Attempt:
     would cost more than most jobs do.
     """
 
-    __slots__ = ("_task", "deadline", "handler", "job", "joined", "leftover", "notes", "settled", "shared", "started", "stopped", "why")
+    __slots__ = (
+        "_task",
+        "deadline",
+        "handler",
+        "job",
+        "joined",
+        "leftover",
+        "notes",
+        "settled",
+        "shared",
+        "started",
+        "stopped",
+        "why",
+    )
 
     def __init__(self, job: Job, handler: Handler, started: float) -> None:
         self.job = job
@@ -71,9 +84,7 @@ class Attempt:
         """The attempt runs in `task`."""
         self._task = task
 
-    def note(
-        self, *, progress: Mapping[str, object] | None = None, name: str | None = None, number: float = 0
-    ) -> None:
+    def note(self, *, progress: Mapping[str, object] | None = None, name: str | None = None, number: float = 0) -> None:
         """Keep progress, or add to a counter, until it is written. Called from the handler's thread."""
         notes = self.notes or Notes()
         if progress is not None:

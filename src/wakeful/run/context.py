@@ -34,7 +34,9 @@ class AsyncDesk(Protocol):
 
     def atransaction(self) -> Any: ...
 
-    async def aenqueue(self, task: str, payload: Mapping[str, object] | None, options: Mapping[str, Any]) -> JobId | None: ...
+    async def aenqueue(
+        self, task: str, payload: Mapping[str, object] | None, options: Mapping[str, Any]
+    ) -> JobId | None: ...
 
 
 class SyncDesk(Protocol):
@@ -99,12 +101,15 @@ class BaseContext:
     @cached_property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger whose lines carry the job's ids."""
-        return JobLogger(logging.getLogger(f"wakeful.task.{self.job.task}"), {
-            "job_id": str(self.job.id),
-            "task": self.job.task,
-            "attempt": self.job.attempt,
-            "correlation_id": str(self.job.correlation_id),
-        })
+        return JobLogger(
+            logging.getLogger(f"wakeful.task.{self.job.task}"),
+            {
+                "job_id": str(self.job.id),
+                "task": self.job.task,
+                "attempt": self.job.attempt,
+                "correlation_id": str(self.job.correlation_id),
+            },
+        )
 
     def progress(self, percent: float, message: str | None = None) -> None:
         """Note how far the work is. Written with the next flush, at the latest within a second or so."""
@@ -161,7 +166,9 @@ class Context(BaseContext):
         try:
             async with self._desk.atransaction() as conn:
                 yield conn
-                await self._desk.arun_on(conn, statements.complete_or_fail(self.job.worker_id, self._completion(result)))
+                await self._desk.arun_on(
+                    conn, statements.complete_or_fail(self.job.worker_id, self._completion(result))
+                )
         except DatabaseUnavailable:
             # A COMMIT left unanswered may have been taken: the table knows.
             if not await self._desk.arun(statements.settled_as(self.job.id, self.job.epoch, self.job.worker_id)):
@@ -198,7 +205,9 @@ class SyncContext(BaseContext):
 
     def extend(self, lease: DurationLike) -> None:
         """Give this job a lease of its own from now on, or a longer one; StaleClaim when it is lost."""
-        refused = self._desk.run(statements.extend(self.job.worker_id, [(self.job.id, self.job.epoch)], duration(lease)))
+        refused = self._desk.run(
+            statements.extend(self.job.worker_id, [(self.job.id, self.job.epoch)], duration(lease))
+        )
         if any(refusal.reason == "stale" for refusal in refused):
             raise StaleClaim(self.job.id)
 

@@ -40,5 +40,9 @@ def in_place_of(bad: Settlement, error: Exception) -> Ending:
     The handler has run; running it again would only meet the same fault.
     """
     return Ending(
-        bad.id, bad.epoch, "failed", "unsettleable", f"its outcome could not be stored ({type(error).__name__})"
+        bad.id,
+        bad.epoch,
+        "failed",
+        "unsettleable",
+        f"its outcome could not be stored ({type(error).__name__})",
     )

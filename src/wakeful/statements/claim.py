@@ -18,7 +18,7 @@ Sleeps = Literal["all", "these"]
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """What a worker asks for. `queues[i]` belongs to lane `lanes[i]` (from 1), which has `limits[lane − 1]` free slots."""
+    """What a worker asks for: `queues[i]` belongs to lane `lanes[i]` (from 1), which has `limits[lane − 1]` slots."""
 
     worker_id: UUID
     queues: Sequence[str]
@@ -73,9 +73,7 @@ def turn(request: ClaimRequest, done: Sequence[Completion]) -> Statement[Claimed
     return Statement(_TURN, {**_asked(request), **completions(done)}, _decoder(request.worker_id))
 
 
-def pulse(
-    request: ClaimRequest, beat: timedelta, canary: int | None, every_lane: int | None
-) -> Statement[Claimed]:
+def pulse(request: ClaimRequest, beat: timedelta, canary: int | None, every_lane: int | None) -> Statement[Claimed]:
     """Renew the worker's lease, send the canary, tend, take from the start of the line, ask for cancellations.
 
     `every_lane` also serves queues that are not named, if jobs of these tasks wait in them.

@@ -35,9 +35,7 @@ from wakeful.enqueue_batch_1(
 """
 
 
-def enqueue(
-    jobs: Sequence[NewJob], *, fresh: bool = False, poke: bool = True
-) -> Statement[list[JobId | None]]:
+def enqueue(jobs: Sequence[NewJob], *, fresh: bool = False, poke: bool = True) -> Statement[list[JobId | None]]:
     """Enqueue all of them or none. The answer has an id for each, None where enqueuing of its task is off.
 
     `fresh` promises that the ids were made a moment ago and never sent before, which spares a look into

@@ -21,9 +21,7 @@ def cancel(ids: Sequence[UUID], reason: str | None, actor: str | None) -> Statem
 
 def retry_now(id: UUID, actor: str | None) -> Statement[bool]:
     """Make a scheduled job ready; False when it is ready or running. JobNotFound unless it is live."""
-    return Statement(
-        "select wakeful.retry_now(%(id)s::uuid, %(actor)s::text)", {"id": id, "actor": actor}, first_value
-    )
+    return Statement("select wakeful.retry_now(%(id)s::uuid, %(actor)s::text)", {"id": id, "actor": actor}, first_value)
 
 
 def requeue(ids: Sequence[UUID], actor: str | None) -> Statement[dict[UUID, UUID]]:

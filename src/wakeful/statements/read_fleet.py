@@ -96,6 +96,5 @@ def _letters(rows: Sequence[Row]) -> list[DeadLetter]:
 
 def _worker_reports(rows: Sequence[Row]) -> list[WorkerReport]:
     return [
-        WorkerReport(*(*row[:2], row[2] and tuple(row[2]), tuple(row[3]), *row[4:11], decoded(row[11])))
-        for row in rows
+        WorkerReport(*(*row[:2], row[2] and tuple(row[2]), tuple(row[3]), *row[4:11], decoded(row[11]))) for row in rows
     ]

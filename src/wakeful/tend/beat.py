@@ -1,7 +1,7 @@
 """The beat: the worker's lease, renewed from a thread of its own when the loop does not get round to it.
 
-The pulse renews the lease every twenty seconds, which costs an idle worker nothing extra. A handler that blocks the loop
-keeps the pulse from going out; then this thread beats.
+The pulse renews the lease every twenty seconds, which costs an idle worker nothing extra. A handler that blocks
+the loop keeps the pulse from going out; then this thread beats.
 """
 
 from __future__ import annotations

@@ -49,7 +49,14 @@ def handler_of(task: Task[..., Any], timeout: timedelta) -> Handler:
     task.codec.resolve()
     spec = task.spec
     return Handler(
-        spec.name, task.function, task.codec, spec.place, spec.retry, spec.timeout or timeout, spec.batch, spec.linger
+        spec.name,
+        task.function,
+        task.codec,
+        spec.place,
+        spec.retry,
+        spec.timeout or timeout,
+        spec.batch,
+        spec.linger,
     )
 
 

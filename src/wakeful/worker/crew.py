@@ -35,6 +35,7 @@ class Crew:
         self._places = places
         self._ended = ended
         self._check: asyncio.TimerHandle | None = None
+        self._alone: Callable[[], None] | None = None
         self._gathering: dict[tuple[str, int], deque[Job]] = {}
         self.running: dict[UUID, Attempt] = {}
         self.largest_batch = max((handler.batch or 0 for handler in handlers.values()), default=0)
@@ -44,8 +45,9 @@ class Crew:
         """Whether nothing runs and nothing is held ready."""
         return not self.running and not any(lane.waiting or lane.gathering for lane in self._lanes.lanes)
 
-    def take(self, jobs: Iterable[Job]) -> None:
-        """Start what there is a slot for, hold the rest ready."""
+    def take(self, jobs: Iterable[Job], alone: Callable[[], None] | None = None) -> None:
+        """Start what there is a slot for, hold the rest ready. `alone` is called when nothing runs any more."""
+        self._alone = alone
         loop = asyncio.get_running_loop()
         for job in jobs:
             lane = self._lanes.of(job.queue)
@@ -72,6 +74,14 @@ class Crew:
             if id in self.running:
                 self.running[id].stop(why)
 
+    def abandon(self) -> list[Attempt]:
+        """Let go of the attempts that would not end; what they do from here on is nobody's affair."""
+        left = list(self.running.values())
+        for running in left:
+            running.end()
+        self.running.clear()
+        return left
+
     def _start(self, job: Job, lane: Lane, loop: asyncio.AbstractEventLoop) -> None:
         running = self._attempt(job, loop)
         lane.running += 1
@@ -97,6 +107,9 @@ class Crew:
         if self.running.get(running.job.id) is running:
             del self.running[running.job.id]
             self._ended(running, outcome)
+        if self._alone is not None and not self.running:
+            over, self._alone = self._alone, None
+            over()
 
     def _let_go(self, running: Attempt, lane: Lane) -> None:
         if running.leftover is not None:

@@ -65,8 +65,6 @@ class Desk:
         """Enqueue a child of the running job."""
         return await self._app.aenqueue(task, payload, **options)
 
-    def enqueue(
-        self, task: str, payload: Mapping[str, object] | None, options: Mapping[str, Any]
-    ) -> JobId | None:
+    def enqueue(self, task: str, payload: Mapping[str, object] | None, options: Mapping[str, Any]) -> JobId | None:
         """Enqueue a child of the running job."""
         return self._app.enqueue(task, payload, **options)

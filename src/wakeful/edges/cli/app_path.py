@@ -81,7 +81,7 @@ def attribute_of(module: ModuleType, path: str) -> Any:
     found: Any = module
     for name in path.split("."):
         if not hasattr(found, name):
-            raise ConfigError(message=f"Module {module.__name__!r} has no {path!r}{suggestion(module)}.")
+            raise ConfigError(message=f"Module {module.__name__!r} has no {path!r}{suggestion(module)}")
         found = getattr(found, name)
     return found
 
@@ -91,7 +91,7 @@ def suggestion(module: ModuleType) -> str:
     from wakeful.app import Wakeful
 
     apps = [name for name, value in vars(module).items() if isinstance(value, Wakeful)]
-    return f": did you mean {module.__name__}:{apps[0]}?".rstrip("?") if apps else ", nor any other app: make one there"
+    return f": did you mean {module.__name__}:{apps[0]}?" if apps else ", nor any other app: make one there."
 
 
 def checked(found: Any, path: str) -> Wakeful:

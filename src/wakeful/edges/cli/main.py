@@ -17,8 +17,11 @@ from wakeful.values.errors import ConfigError, InvalidOption, PayloadError, Unkn
 
 # A command is `wakeful.edges.cli.<module>:<name>`. Its text is here, so that `--help` imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo", "See it all at work on one screen, on a server of its own."),
+    "dev": ("dev", "Run an app's jobs while you edit it: server, schema, worker, reload."),
     "db": ("db", "Start, stop and look at the embedded PostgreSQL."),
     "migrate": ("migrate", "Bring the database's schema up to date, or back."),
+    "worker": ("worker", "Run an app's jobs, for ever or once."),
 }
 
 USAGE_ERRORS = (ConfigError, InvalidOption, PayloadError, UnknownTask)

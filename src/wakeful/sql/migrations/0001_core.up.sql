@@ -768,6 +768,9 @@ begin
             exit when action is not null;
             -- The twin is gone: the row is free to be inserted, unless another one is quicker again.
             perform wakeful.insert_asked(array[asked], case when join_twins.poke then array[asked.place] end, at);
+            -- A later statement again: the job that went away may have been this very one, and be over by now.
+            over := over || wakeful.ids_already_over(array[asked], false, at);
+            delete from wakeful.job j where j.id = asked.id and j.id = any (over) and j.created_at = at;
             id := asked.id;
         end loop;
         return next;

@@ -1,0 +1,105 @@
+"""What the worker writes besides claims: settlements and notes, through the fence."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from uuid import UUID
+
+from wakeful.database.line import AsyncLine
+from wakeful.payload import sanitise_json
+from wakeful.run.attempt import Notes
+from wakeful.settle.flush import flush_halving, in_place_of
+from wakeful.settle.gather import Gathering
+from wakeful.statements import settle as settling
+from wakeful.values.errors import WakefulError
+from wakeful.values.job import Job
+from wakeful.values.settlement import Completion, Ending, Refusal, Settlement
+from wakeful.worker.presence import Presence
+
+log = logging.getLogger("wakeful.worker")
+
+
+class Writer:
+    """Gathers, and writes as sets. What could not be written for want of a database stays gathered."""
+
+    def __init__(self, line: AsyncLine, presence: Presence) -> None:
+        self._line = line
+        self._presence = presence
+        self.gathering = Gathering()
+        self.notes: list[tuple[Job, Notes]] = []
+        self.refused = 0
+        self.unstorable = 0
+
+    def __len__(self) -> int:
+        return len(self.gathering) + len(self.notes)
+
+    async def flush(self) -> None:
+        """Write everything that is gathered."""
+        while len(self):
+            await self.write_notes()
+            if endings := self.gathering.take_endings():
+                await self.settle(endings)
+            if done := self.gathering.take_done():
+                await self.complete(done)
+
+    async def complete(self, done: list[Completion]) -> None:
+        """Write completions."""
+
+        async def write(rows: Sequence[Completion]) -> list[Refusal]:
+            return await self._line.run(settling.complete(self._presence.worker_id, rows))
+
+        try:
+            refusals = await flush_halving(done, write, self._quarantine)
+        except WakefulError:
+            self.gathering.put_back(done)
+            raise
+        self._note_refusals(refusals)
+
+    async def settle(self, endings: list[Ending]) -> None:
+        """Write other settlements."""
+
+        async def write(rows: Sequence[Ending]) -> list[Refusal]:
+            return await self._line.run(settling.settle(self._presence.worker_id, rows))
+
+        try:
+            refusals = await flush_halving(endings, write, self._quarantine)
+        except WakefulError:
+            self.gathering.put_back(endings)
+            raise
+        self._note_refusals(refusals)
+
+    async def write_notes(self) -> None:
+        """Before the settlement of its job: what is settled takes no more notes."""
+        while self.notes:
+            job, notes = self.notes[0]
+            progress = None if notes.progress is None else sanitise_json(notes.progress)
+            counters = sanitise_json(notes.counters) if notes.counters else None
+            fence = (self._presence.worker_id, job.id, job.epoch)
+            await self._line.run(settling.note(*fence, progress=progress, counters=counters))
+            self.notes.pop(0)
+
+    def note_refused(self, ids: Sequence[UUID]) -> None:
+        """These settlements did not pass the fence."""
+        self.refused += len(ids)
+        for id in ids:
+            log.warning(
+                "lease_lost: the settlement of job %s came too late; whoever holds it will finish it.",
+                id,
+                extra={"event": "lease_lost", "job_id": str(id)},
+            )
+
+    def _note_refusals(self, refusals: Sequence[Refusal]) -> None:
+        self.note_refused([refusal.id for refusal in refusals if refusal.reason == "stale"])
+
+    def _quarantine(self, bad: Settlement, error: Exception) -> None:
+        self.unstorable += 1
+        log.error(
+            "settlement_unstorable: job %s: %s",
+            bad.id,
+            error,
+            extra={"event": "settlement_unstorable", "job_id": str(bad.id)},
+        )
+        instead = in_place_of(bad, error)
+        if bad != instead:
+            self.gathering.add(instead)

@@ -1,0 +1,82 @@
+"""Apps with a queue on a test's database, and both forms of its verbs under one name."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, TypeVar
+
+import pytest
+
+from tests.sessions import Session, session
+from wakeful.app import Wakeful
+from wakeful.database.session import Database
+from wakeful.edges.testing import Database as TestDatabase
+from wakeful.queue import Queue
+from wakeful.statements.statement import Statement
+
+T = TypeVar("T")
+
+
+class CountingDatabase(Database):
+    """Counts the looks at the table that callers of `claim` take."""
+
+    looks = 0
+    renewals = 0
+    _counting = threading.Lock()
+
+    def run(self, statement: Statement[T]) -> T:
+        self._count(statement)
+        return super().run(statement)
+
+    async def arun(self, statement: Statement[T]) -> T:
+        self._count(statement)
+        return await super().arun(statement)
+
+    def _count(self, statement: Statement[Any]) -> None:
+        with self._counting:
+            self.looks += "claim_any_1" in statement.sql
+            self.renewals += "extend_1" in statement.sql
+
+
+class Verbs:
+    """`await verbs.claim(…)` calls `claim` in a thread, or awaits `aclaim`."""
+
+    def __init__(self, queue: Queue, form: str) -> None:
+        self.queue = queue
+        self.form = form
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        if self.form == "async":
+            awaited: Callable[..., Awaitable[Any]] = getattr(self.queue, f"a{name}")
+            return awaited
+        blocking = getattr(self.queue, name)
+        return lambda *args, **kwargs: asyncio.to_thread(blocking, *args, **kwargs)
+
+
+@pytest.fixture
+def app(database: TestDatabase) -> Iterator[Wakeful]:
+    with Wakeful(database.dsn) as opened:
+        opened.database = CountingDatabase(database.dsn)
+        yield opened
+
+
+@pytest.fixture
+def queue(app: Wakeful) -> Iterator[Queue]:
+    made = Queue(app)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["sync", "async"])
+async def verbs(queue: Queue, app: Wakeful, request: pytest.FixtureRequest) -> AsyncIterator[Verbs]:
+    yield Verbs(queue, request.param)
+    await queue.aclose()
+    await app.database.aclose()
+
+
+@pytest.fixture
+def db(database: TestDatabase) -> Iterator[Session]:
+    with session(database.dsn) as conn:
+        yield conn

@@ -1,0 +1,197 @@
+"""Races for a job: nobody gets what another holds, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from uuid import UUID, uuid4
+
+from tests.effort import times
+from tests.races.rounds import Arena, Refused
+from tests.sessions import LAPSED, STALE, Session, call, query, scalar, value
+from tests.verbs import (
+    Held,
+    claim,
+    claim_one,
+    complete,
+    enqueue,
+    enqueue_many,
+    register,
+    state_of,
+    stats,
+    worker_claim,
+)
+
+
+def drain(conn: Session, batch: int) -> list[Held]:
+    """Claim and complete until nothing is left."""
+    mine: list[Held] = []
+    worker = register(conn)
+    misses = 0
+    while misses < 3:
+        taken, _ = worker_claim(conn, worker, want=batch)
+        misses = 0 if taken else misses + 1
+        mine += taken
+        refused = call(
+            conn,
+            "complete_1",
+            worker_id=worker,
+            ids=[held.id for held in taken],
+            epochs=[held.epoch for held in taken],
+        )
+        assert refused == []
+    return mine
+
+
+def test_claim_against_claim(db: Session, arena: Arena) -> None:
+    for batch in (1, 7, 40):
+        jobs = times(batch * 30)
+        made = enqueue_many(db, [{"task": "t", "priority": n % 3} for n in range(jobs)])
+        shares = arena.race(*[partial(drain, batch=batch)] * 3)
+        taken = Counter(held.id for share in shares for held in share)
+        assert taken == Counter(row["id"] for row in made)
+        assert {held.epoch for share in shares for held in share} == {1}
+    assert stats(db) == {"completed": scalar(db, "select count(*) from wakeful.finished_job")}
+
+
+def test_claim_against_claim_for_one_job(db: Session, arena: Arena) -> None:
+    for _ in range(times(150)):
+        id = enqueue(db)
+        answers = arena.race(claim, claim, claim)
+        [held] = [held for answer in answers for held in answer]
+        assert (held.id, held.epoch) == (id, 1)
+        complete(db, held)
+
+
+def lapsing(db: Session) -> Held:
+    """A claimed job whose lease has lapsed already."""
+    id = enqueue(db)
+    held = claim_one(db, lease="1 microsecond")
+    assert held.id == id
+    return held
+
+
+def test_complete_against_rescue(db: Session, arena: Arena) -> None:
+    seen = Counter[str]()
+    for _ in range(times(400)):
+        held = lapsing(db)
+        completed, rescued = arena.race(
+            lambda conn, held=held: complete(conn, held), lambda conn: value(conn, "rescue")
+        )
+        if completed is None:
+            assert rescued == 0
+            assert state_of(db, held.id) == "completed"
+            seen["completed"] += 1
+        else:
+            assert (completed, rescued) == (Refused(STALE), 1)
+            complete(db, claim_one(db))
+            seen["rescued"] += 1
+    assert stats(db) == {"completed": seen.total()}
+    assert len(seen) == 2, seen
+
+
+def test_extend_against_rescue(db: Session, arena: Arena) -> None:
+    seen = Counter[str]()
+    for _ in range(times(400)):
+        held = lapsing(db)
+        extended, rescued = arena.race(
+            lambda conn, held=held: value(conn, "extend", **held.fence, lease="1 hour"),
+            lambda conn: value(conn, "rescue"),
+        )
+        if extended is True:
+            assert (rescued, state_of(db, held.id)) == (0, "running")
+            complete(db, held)
+        else:
+            # It was told that the row is busy, or that it holds nothing any more.
+            assert extended in (False, Refused(STALE))
+            assert rescued == 1
+            complete(db, claim_one(db))
+        seen[str(extended)] += 1
+    assert stats(db) == {"completed": seen.total()}
+    assert "True" in seen
+    assert len(seen) > 1, seen
+
+
+def test_two_settlements_of_one_claim(db: Session, arena: Arena) -> None:
+    verbs = {
+        "completed": lambda conn, held: complete(conn, held),
+        "dead": lambda conn, held: call(conn, "fail", **held.fence, code="c", message="m", no_retry=True),
+        "ready": lambda conn, held: call(conn, "release", **held.fence),
+    }
+    for _ in range(times(250)):
+        enqueue(db)
+        held = claim_one(db)
+        answers = arena.race(*(partial(verb, held=held) for verb in verbs.values()))
+        accepted = [
+            state for state, answer in zip(verbs, answers, strict=True) if not isinstance(answer, Refused)
+        ]
+        assert answers.count(Refused(STALE)) == 2
+        assert accepted == [state_of(db, held.id)]
+        if accepted == ["ready"]:
+            complete(db, claim_one(db))
+    assert sum(stats(db).values()) == times(250)
+
+
+def test_a_claim_under_the_workers_lease_against_its_rescue(db: Session, arena: Arena) -> None:
+    """Whatever wins, no job is left running whose worker is on no list."""
+    seen = Counter[str]()
+    for _ in range(times(300)):
+        worker = register(db, lease="2 milliseconds")
+        id = enqueue(db)
+        claimed, _ = arena.race(
+            partial(worker_claim, worker=worker, tend=False), lambda conn: value(conn, "rescue")
+        )
+        orphans = query(
+            db,
+            "select from wakeful.job j where j.state = 2"
+            " and not exists (select from wakeful.worker w where w.id = j.worker_id)",
+        )
+        assert orphans == []
+        seen[str(claimed) if isinstance(claimed, Refused) else "taken"] += 1
+        db.execute("delete from wakeful.job where id = %s", [id])
+        db.execute("delete from wakeful.worker")
+    assert set(seen) <= {"taken", str(Refused(LAPSED))}
+
+
+def test_leave_against_claim(db: Session, arena: Arena) -> None:
+    seen = Counter[str]()
+    for _ in range(times(300)):
+        worker, id = register(db), enqueue(db)
+        left, claimed = arena.race(
+            lambda conn, worker=worker: value(conn, "leave_1", worker_id=worker),
+            partial(worker_claim, worker=worker),
+        )
+        assert state_of(db, id) == "ready"
+        assert query(db, "select from wakeful.worker") == []
+        assert left == (0 if claimed == Refused(LAPSED) else 1)
+        seen["refused" if claimed == Refused(LAPSED) else "released"] += 1
+        complete(db, claim_one(db))
+    assert len(seen) == 2, seen
+
+
+def test_settling_against_leaving(db: Session, arena: Arena) -> None:
+    for _ in range(times(150)):
+        worker = register(db)
+        ids = {row["id"] for row in enqueue_many(db, [{"task": "t"} for _ in range(6)])}
+        held, _ = worker_claim(db, worker)
+
+        def settle_all(conn: Session, worker: UUID = worker, held: list[Held] = held) -> set[UUID]:
+            refused = call(
+                conn,
+                "complete_1",
+                worker_id=worker,
+                ids=[one.id for one in held],
+                epochs=[one.epoch for one in held],
+            )
+            return {row["id"] for row in refused}
+
+        refused, left = arena.race(
+            settle_all, lambda conn, worker=worker: value(conn, "leave_1", worker_id=worker)
+        )
+        ready = {row["id"] for row in query(db, "select id from wakeful.job where state = 1")}
+        assert refused == ready
+        assert len(ready) == left
+        assert ready <= ids
+        for one in claim(db, uuid4(), want=10):
+            complete(db, one)
+    assert stats(db) == {"completed": 6 * times(150)}
