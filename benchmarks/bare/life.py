@@ -59,7 +59,10 @@ class BareDriver(Driver):
 
     async def enqueue_many(self, handler: Handler, numbers: Sequence[int]) -> object:
         payloads = [json.dumps({"n": number}) for number in numbers]
-        return await self.run(self.free[0], bare.INSERT_MANY, new_ids(len(payloads)), payloads)
+        await self.run(self.free[0], bare.INSERT_MANY, new_ids(len(payloads)), payloads)
+        if self.notifies:
+            await self.run(self.free[0], bare.NOTIFY)
+        return None
 
     async def work(self, load: Load, probe: Probe) -> None:
         noop = handlers(probe)["noop"]

@@ -25,6 +25,8 @@ values (%s::uuid, 'default', 'noop', 1, 0, 5, false, now(), now(), now(), now(),
 
 INSERT_ONE_AND_NOTIFY = f"with made as ({INSERT_ONE} returning id) select pg_notify('bare', '') from made"
 
+NOTIFY = "select pg_notify('bare', '')"
+
 INSERT_MANY = f"""{_COLUMNS}
 select u.id, 'default', 'noop', 1, 0, 5, false, now(), now(), now(), now(), u.id, u.payload::jsonb
 from unnest(%s::uuid[], %s::text[]) u(id, payload)"""

@@ -48,12 +48,12 @@ def drain(site: Site, jobs: int, load: Load, processes: int = 1) -> dict[str, fl
     site.probe.clear()
     server_before = site.server.counters("postgres").cpu_seconds
     with site.workers(load, processes) as groups:
-        _wait_for_handlers(site, jobs, groups)
+        started_cpu = _wait_for_handlers(site, jobs, groups)
         missing = site.probe.missing(jobs)
         first, last = site.probe.span(jobs)
         end = _wait_until_settled(site, last) if missing == 0 else time.monotonic_ns()
         server_cpu = site.server.counters("postgres").cpu_seconds - server_before
-        worker_cpu = sum(group.cpu_seconds() for group in groups)
+        worker_cpu = _cpu(groups) - started_cpu
         resident = sum(group.resident_megabytes() for group in groups)
     handled = jobs - missing
     seconds = (end - first) / 1e9
@@ -69,20 +69,25 @@ def drain(site: Site, jobs: int, load: Load, processes: int = 1) -> dict[str, fl
     }
 
 
-def _wait_for_handlers(site: Site, jobs: int, groups: Sequence[Group]) -> None:
-    """Until all have started, the time is up, or the workers have died."""
+def _wait_for_handlers(site: Site, jobs: int, groups: Sequence[Group]) -> float:
+    """Until all have started, the time is up, or the workers have died; the processor time used before the first."""
     deadline = time.monotonic() + SECONDS_TO_START
-    first = 0
+    used: float | None = None
     while site.probe.missing(jobs):
-        time.sleep(0.01)
-        if not first and (first := site.probe.span(jobs)[0]):
-            deadline = first / 1e9 + site.sizes.drain_cap_seconds
+        time.sleep(0.005)
+        if used is None and site.probe.missing(jobs) < jobs:
+            used, deadline = _cpu(groups), time.monotonic() + site.sizes.drain_cap_seconds
         if not any(group.alive for group in groups):
             raise Failed(f"the workers ended by themselves: see {site.system.name}.log")
         if time.monotonic() > deadline:
             break
-    if not site.probe.span(jobs)[0]:
+    if used is None:
         raise Failed(f"no job started within {SECONDS_TO_START:.0f} s: see {site.system.name}.log")
+    return used
+
+
+def _cpu(groups: Sequence[Group]) -> float:
+    return sum(group.cpu_seconds() for group in groups)
 
 
 def _wait_until_settled(site: Site, last: int) -> int:

@@ -25,10 +25,12 @@ const enqueueMany = (handler, numbers) => boss.insert(handler, numbers.map((n) =
 async function work({ slots, batch, handler }) {
   await start({});
   const options = {
-    batchSize: slots ? 1 : (batch ?? 1000),
-    localConcurrency: slots ?? 2,
+    // It goes on fetching only after full batches of two or more, else it waits for a notification.
+    batchSize: slots ? Math.max(2, slots / 2) : (batch ?? 1000),
+    localConcurrency: 2,
     burstWhenBatchFull: true,
     pollingIntervalSeconds: 0.5,
+    notifyPollingIntervalSeconds: 2,
   };
   await boss.work(handler, options, async (jobs) => {
     await Promise.all(jobs.map((job) => handlers[handler](job.data.n)));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 from collections.abc import Callable, Sequence
@@ -71,8 +72,8 @@ def _of_job(function: Callable[[int], Any]) -> Callable[[Any], Any]:
     async def run(job: Any) -> None:
         await function(json.loads(job.payload)["n"])
 
-    def run_in_thread(job: Any) -> None:
-        function(json.loads(job.payload)["n"])
+    async def run_in_thread(job: Any) -> None:
+        await asyncio.to_thread(function, json.loads(job.payload)["n"])
 
     return run if inspect.iscoroutinefunction(function) else run_in_thread
 

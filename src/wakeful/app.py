@@ -20,6 +20,7 @@ from wakeful.values.job import JobId
 from wakeful.values.names import task_name
 
 if TYPE_CHECKING:
+    from wakeful.queue import Queue
     from wakeful.worker import Worker
 
 P = ParamSpec("P")
@@ -70,6 +71,13 @@ class Wakeful:
         """What enqueues."""
         return Producer(self.database, self.settings)
 
+    @cached_property
+    def queue(self) -> Queue:
+        """Claiming and settling by hand, for loops of one's own."""
+        from wakeful.queue import Queue
+
+        return Queue(self)
+
     @overload
     def task(self, function: Callable[Concatenate[Context, P], R], /) -> ContextTask[P, R]: ...
 
@@ -118,6 +126,8 @@ class Wakeful:
 
     def close(self) -> None:
         """Close what is open. Idempotent; the next use opens it again."""
+        if "queue" in self.__dict__:
+            self.queue.close()
         if "database" in self.__dict__:
             self.database.close()
 
@@ -125,6 +135,8 @@ class Wakeful:
         """Wait for jobs of this event loop that are being enqueued, then close what is open. Idempotent."""
         if "producer" in self.__dict__:
             await self.producer.afinish()
+        if "queue" in self.__dict__:
+            await self.queue.aclose()
         if "database" in self.__dict__:
             await self.database.aclose()
 

@@ -8,7 +8,6 @@ their class: `[worker] concurrency = 8`.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -228,6 +227,8 @@ def _nearest_file(directory: Path) -> tuple[Path | None, Mapping[str, Any]]:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError, PermissionError):

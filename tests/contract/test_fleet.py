@@ -1,4 +1,4 @@
-"""`register_1`, `beat_1`, `leave_1`, `pulse_1` and `turn_1`: a worker comes, works and goes."""
+"""`register_1`, `beat_1`, `leave_1`, `pulse_1` and turns: a worker comes, works and goes."""
 
 from __future__ import annotations
 
@@ -123,13 +123,10 @@ def test_a_cancelled_job_of_a_worker_that_leaves_is_cancelled(db: Session) -> No
 
 
 def turn(db: Session, worker: UUID, done: list[Held], want: int) -> tuple[list[Held], list[UUID]]:
-    rows = query(
-        db,
-        "select * from wakeful.turn_1(%s, %s::uuid[], %s::bigint[], null, '{default}', '{1}', array[%s], '{t}')",
-        *(worker, [held.id for held in done], [held.epoch for held in done], want),
-    )
-    taken = [Held(row["id"], row["epoch"], worker, row) for row in rows if row["id"]]
-    return taken, [id for row in rows for id in row["refused"] or ()]
+    """Complete and claim in one call; what was taken, and the completions that were stale."""
+    ids, epochs = [held.id for held in done], [held.epoch for held in done]
+    taken, report = worker_claim(db, worker, want=want, tend=False, done_ids=ids, done_epochs=epochs)
+    return taken, report["refused"]
 
 
 def test_a_turn_settles_the_last_batch_and_claims_the_next(db: Session) -> None:

@@ -166,9 +166,7 @@ async def test_a_task_of_this_app_keeps_its_own_retry_policy(verbs: Verbs, app: 
     slow, once = await claimed(verbs, "slow"), await claimed(verbs, "once")
     await verbs.mark_failed(slow, "x")
     await verbs.mark_failed(once, "x")
-    assert scalar(db, "select run_at - wakeful.now() from wakeful.jobs where task = 'slow'") > timedelta(
-        minutes=59
-    )
+    assert scalar(db, "select run_at - wakeful.now() from wakeful.jobs where task = 'slow'") > timedelta(minutes=59)
     assert state(db, once.id)["state"] == "dead"
 
 

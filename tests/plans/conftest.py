@@ -1,22 +1,48 @@
-"""Two sessions on a database of the test's own."""
+"""A session whose plans were cached while the tables were empty, and then the history behind it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
-from tests.sessions import Session, session
-from wakeful.edges.testing import Database
+from tests.plans.calls import CALLS, warm
+from tests.plans.explain import Watcher
+from tests.plans.history import load
+from tests.sessions import Session, empty, session
+from wakeful.edges.testing import Databases
 
 
-@pytest.fixture
-def db(database: Database) -> Iterator[Session]:
-    with session(database.dsn) as conn:
-        yield conn
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """The session with the old plans, and the pages that each call touched while there was no history."""
+
+    watcher: Watcher
+    db: Session
+    buffers_before: dict[str, int]
 
 
-@pytest.fixture
-def other(database: Database) -> Iterator[Session]:
-    with session(database.dsn) as conn:
-        yield conn
+@pytest.fixture(scope="package", params=["never analysed", "vacuumed while empty"])
+def grown(request: pytest.FixtureRequest, databases: Databases) -> Iterator[Grown]:
+    with (
+        databases.migrated() as database,
+        session(database.dsn) as old,
+        session(database.dsn) as loader,
+    ):
+        if request.param == "vacuumed while empty":
+            # So autovacuum leaves an idle queue: the planner then knows for sure that there is nothing.
+            loader.execute("vacuum analyze")
+        watcher = Watcher(old)
+        for _ in range(7):
+            warm(old)
+        watcher.begin()
+        before = {}
+        for name, call in CALLS.items():
+            call.prepare(old)
+            call.act(old)
+            call.prepare(old)
+            before[name] = watcher.watch(call.act)[-1].buffers
+        empty(loader)
+        load(loader)
+        yield Grown(watcher, old, before)

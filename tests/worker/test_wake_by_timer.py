@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from tests.sessions import Session, call, query, scalar, value
-from tests.worker.work import LONG_POLL, at_rest, comes_to, counts, heard, soon, starting, state, working
+from tests.worker.work import LONG_POLL, at_rest, comes_to, counts, heard, shift_of, soon, starting, state, working
 from wakeful.app import Wakeful
 from wakeful.run.context import Context
 from wakeful.values.outcome import Retry, Snooze
 from wakeful.values.retry import Fixed
+from wakeful.worker import Worker
+from wakeful.worker.loop import TEND_EVERY
 
 
 @pytest.fixture(autouse=True)
@@ -147,7 +149,9 @@ async def test_a_job_that_fell_due_unannounced_while_the_worker_was_busy(app: Wa
         id = await ctx.enqueue("t", delay=0.05)
         await soon(lambda: scalar(db, "select run_at < clock_timestamp() from wakeful.jobs where id = %s", id))
 
-    async with working(app, concurrency=1):
+    async with working(app, concurrency=1) as worker:
+        # Long enough ago that the claim of the parent tends, and so the one right after it does not.
+        await soon(lambda: seconds_since_tended(worker) > TEND_EVERY)
         id = await parent.aenqueue()
         await comes_to(db, id, "completed")
         await soon(lambda: scalar(db, "select count(*) from wakeful.finished_job") == 2)
@@ -159,6 +163,10 @@ async def test_a_thousand_jobs_due_at_once_are_all_promoted(app: Wakeful, db: Se
     )
     async with working(app):
         await soon(lambda: scalar(db, "select count(*) from wakeful.finished_job") == 2500)
+
+
+def seconds_since_tended(worker: Worker) -> float:
+    return asyncio.get_running_loop().time() - shift_of(worker)._loop._tended_at
 
 
 def lateness(row: dict[str, Any]) -> timedelta:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 
 import pytest
 
 from tests.sessions import Session, query, scalar, value
-from tests.worker.work import all_over, at_rest, comes_to, counts, soon, starting, working
+from tests.worker.work import (
+    all_over,
+    at_rest,
+    comes_to,
+    counts,
+    listener_of,
+    shift_of,
+    soon,
+    starting,
+    working,
+)
 from wakeful.app import Wakeful
 from wakeful.edges.testing import Database, Databases
 from wakeful.wake.listener import Listener
@@ -20,17 +31,19 @@ def declare(app: Wakeful) -> None:
     async def t() -> None: ...
 
 
-def listener_of(worker: Worker) -> Listener:
-    assert worker._shift is not None
-    assert worker._shift._listener is not None
-    return worker._shift._listener
+async def listening(worker: Worker) -> Listener:
+    """The worker's listener, once it has subscribed."""
+    await soon(lambda: listener_of(worker) is not None)
+    found = listener_of(worker)
+    assert found is not None
+    return found
 
 
 async def test_with_notify_off_the_poll_finds_the_job(database: Database, db: Session) -> None:
     async with Wakeful(database.dsn, notify=False) as app:
         declare(app)
-        async with working(app, poll_interval=0.3):
-            assert not query(db, "select from pg_stat_activity where application_name = 'wakeful listener'")
+        async with starting(app, poll_interval=0.3):
+            assert cut_listeners(db) == 0
             for _ in range(3):
                 await comes_to(db, value(db, "enqueue", task="t", payload={}), "completed")
 
@@ -41,9 +54,9 @@ async def test_notify_is_turned_off_by_the_environment(
     monkeypatch.setenv("WAKEFUL_NOTIFY", "off")
     async with Wakeful(database.dsn) as app:
         declare(app)
-        async with working(app, poll_interval=0.3):
-            assert not query(db, "select from wakeful.sleeper")
+        async with starting(app, poll_interval=0.3):
             await comes_to(db, await app.aenqueue("t"), "completed")
+            assert not query(db, "select from wakeful.sleeper")
 
 
 async def test_a_job_that_pokes_nobody_is_found_by_the_pulse(app: Wakeful, db: Session) -> None:
@@ -65,9 +78,9 @@ async def test_a_listener_that_is_cut_off_comes_back_and_nothing_is_missed(
             # Sent into the gap: heard by nobody, and found by the scan after the listener is back.
             id = value(db, "enqueue", task="t", payload={})
             await comes_to(db, id, "completed")
-            await soon(lambda: listener_of(worker).connected)
+            await listening(worker)
             await at_rest(worker)
-        assert listener_of(worker).losses == 3
+        assert (await listening(worker)).losses == 3
         await comes_to(db, value(db, "enqueue", task="t", payload={}), "completed")
     assert "listener_lost" in caplog.text
 
@@ -81,7 +94,8 @@ async def test_a_deaf_listener_is_found_out_and_short_polls_take_over(
         async with Wakeful(database.dsn) as app:
             declare(app)
             async with starting(app) as worker:
-                await soon(lambda: listener_of(worker).connected and not listener_of(worker).hears, 25)
+                listener = await listening(worker)
+                await soon(lambda: not listener.hears, 25)
                 id = value(db, "enqueue", task="t", payload={})
                 await comes_to(db, id, "completed")
                 before = counts(worker)["pulses"]
@@ -100,7 +114,8 @@ async def test_a_deaf_worker_does_not_ask_to_be_poked(
         async with Wakeful(database.dsn) as app:
             declare(app)
             async with starting(app) as worker:
-                await soon(lambda: listener_of(worker).connected and not listener_of(worker).hears, 25)
+                listener = await listening(worker)
+                await soon(lambda: not listener.hears, 25)
                 await soon(lambda: scalar(db, "select count(*) from wakeful.sleeper") == 0)
 
 
@@ -115,12 +130,12 @@ async def test_a_listener_with_a_direct_line_of_its_own(
 
 
 async def test_a_healthy_listener_is_never_called_deaf(
-    app: Wakeful, db: Session, caplog: pytest.LogCaptureFixture
+    app: Wakeful, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The canary may be heard before the pulse that sent it is answered; pulses follow each other fast here."""
     declare(app)
-    async with working(app, poll_interval=0.05) as worker:
-        listener = listener_of(worker)
+    async with starting(app, poll_interval=0.05) as worker:
+        listener = await listening(worker)
         before = counts(worker)["pulses"]
         await soon(lambda: counts(worker)["pulses"] >= before + 60)
         assert listener.hears
@@ -130,12 +145,9 @@ async def test_a_healthy_listener_is_never_called_deaf(
 
 async def test_the_listener_notices_a_dead_link_within_fifteen_seconds(app: Wakeful) -> None:
     """It sends nothing, so only keepalives can find out: 5 s of silence, then two probes 5 s apart."""
-    import socket
-
     declare(app)
     async with working(app) as worker:
-        assert worker._shift is not None
-        ear = await worker._shift._open_ear()
+        ear = await shift_of(worker)._open_ear()
         try:
             with socket.socket(fileno=socket.dup(ear._conn.fileno())) as link:
                 assert link.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)

@@ -11,7 +11,10 @@ from uuid import UUID
 
 from tests.sessions import Session, query, scalar
 from wakeful.app import Wakeful
+from wakeful.wake.listener import Listener
 from wakeful.worker import Worker
+from wakeful.worker.ears import ListenerEars
+from wakeful.worker.shift import Shift
 
 # Long past any wake-up by poke or timer, and far before a pulse of LONG_POLL.
 SOON_SECONDS = 15.0
@@ -42,26 +45,28 @@ async def starting(app: Wakeful, **flags: Any) -> AsyncIterator[Worker]:
 
 def counts(worker: Worker) -> Mapping[str, int]:
     """What the worker has said to the database, by kind."""
-    assert worker._shift is not None
-    return dict(worker._shift.counts)
+    return dict(shift_of(worker).counts)
 
 
-def worker_id(worker: Worker) -> UUID:
-    """The id under which the worker is registered."""
+def shift_of(worker: Worker) -> Shift:
+    """The inside of a worker that runs."""
     assert worker._shift is not None
-    return worker._shift.worker_id
+    return worker._shift
+
+
+def listener_of(worker: Worker) -> Listener | None:
+    """The worker's listener, once it has subscribed; None before that, and for one that has none."""
+    ears = shift_of(worker)._loop.ears
+    return ears._listener if isinstance(ears, ListenerEars) and ears._listener.connected else None
 
 
 async def at_rest(worker: Worker) -> None:
     """Return once the worker listens, and has said nothing for a while."""
-    shift = worker._shift
-    assert shift is not None
     since, said = time.monotonic(), counts(worker)
     deadline = since + SOON_SECONDS
     while time.monotonic() - since < 0.3:
         await asyncio.sleep(0.02)
-        listens = shift._listen_dsn is None or (shift._listener is not None and shift._listener.connected)
-        if not listens or said["pulses"] == 0 or counts(worker) != said:
+        if not listener_of(worker) or said["pulses"] == 0 or counts(worker) != said:
             since, said = time.monotonic(), counts(worker)
         assert time.monotonic() < deadline, f"the worker does not come to rest: {said}"
 

@@ -65,7 +65,7 @@ def fields_of(record: logging.LogRecord) -> dict[str, object]:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, event, logger, message, then the fields."""
+    """One JSON object a line: time, level, event, logger, process, message, then the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -74,6 +74,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "event": event_of(record),
             "logger": record.name,
+            "pid": record.process,
         }
         if text := text_of(record):
             line["message"] = text

@@ -87,9 +87,7 @@ class AwaitingVerbs(Door):
         """As `cleanup_old_jobs`, awaited."""
         return await self._aplay(operating.cleanup_old_jobs(days, status))
 
-    async def acancel(
-        self, job_id: UUID | str, reason: str | None = None, *, actor: str | None = None
-    ) -> str:
+    async def acancel(self, job_id: UUID | str, reason: str | None = None, *, actor: str | None = None) -> str:
         """As `cancel`, awaited."""
         return await self._aplay(operating.cancel(job_id, reason, actor))
 

@@ -68,9 +68,10 @@ def _wait(here: Presence, asked: Asked, began: float) -> Script[tuple[Found, flo
     try:
         # Subscribe first, look afterwards: what is notified in between is heard.
         yield Sleep(here.watch.attend(), _left(asked, began, READY_SECONDS))
-        while True:
+        since = began
+        while not room.dismissed:
             since = time.monotonic()
-            last = here.watch.closed or _left(asked, began) == 0
+            last = _left(asked, began) == 0
             look = room.begin(waiter, last)
             found: Found = yield _look(here, asked, look.declaration)
             if found.jobs or last:
@@ -78,6 +79,7 @@ def _wait(here: Presence, asked: Asked, began: float) -> Script[tuple[Found, flo
                 return found, since
             bell = room.rest(waiter, look, found.due_in, here.watch.poll)
             yield Sleep(bell, _left(asked, began))
+        return Found([], None), since
     finally:
         room.leave(waiter)
 

@@ -71,11 +71,12 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at the table, and what it declares."""
+    """One look at the table: what it declares, and when it began."""
 
     declaration: Declaration | None
+    began: float
     covered: bool
-    """Whether the process was known to sleep already: if not, one more look is due in a moment."""
+    """Whether the process had declared as much already."""
 
 
 class Room:
@@ -87,6 +88,9 @@ class Room:
         self._lock = threading.Lock()
         self._groups: dict[Wants, _Group] = {}
         self._declared: Names = frozenset()
+        # Looks that begin from then on are conclusive: whoever committed without seeing us asleep is seen.
+        self._sure_from = -math.inf
+        self.dismissed = False
 
     def enter(self, wants: Wants) -> Waiter:
         """Join the group that waits for the same. Leave in any case."""
@@ -99,14 +103,14 @@ class Room:
     def begin(self, waiter: Waiter, last: bool) -> Look:
         """The waiter is about to look; `last`: it leaves afterwards, whatever it finds."""
         with self._lock:
-            waiter.rung = False
+            waiter.bell, waiter.rung = None, False
             if not any(other.bell is None for other in waiter.group.waiters if other is not waiter):
                 waiter.group.look_at = math.inf
             others = sum(len(group.waiters) for group in self._groups.values()) > 1
-            covered = self._covers(waiter.group.wants)
+            declaration: Declaration | None = Declaration(DECLARED_FOR, self._queues(), others)
             if last:
-                return Look(None if others else Declaration(timedelta(0)), covered)
-            return Look(Declaration(DECLARED_FOR, self._queues(), others), covered)
+                declaration = None if others else Declaration(timedelta(0))
+            return Look(declaration, self._clock(), self._covers(waiter.group.wants))
 
     def rest(self, waiter: Waiter, look: Look, due_in: float | None, poll: float) -> Future[None]:
         """The look found nothing: fall asleep until the bell rings."""
@@ -117,7 +121,11 @@ class Room:
             self._declared = None if queues is None else frozenset(queues)
             # A millisecond more: a clock that is ahead of the server's would look too early, again and again.
             due = math.inf if due_in is None else due_in + 0.001
-            group.look_at = min(group.look_at, now + min(poll, due, math.inf if look.covered else A_MOMENT))
+            group.look_at = min(group.look_at, now + poll, now + due)
+            if not look.covered:
+                self._sure_from = now + A_MOMENT
+            if look.began < self._sure_from:
+                group.look_at = min(group.look_at, self._sure_from)
             bell: Future[None] = Future()
             waiter.bell = bell
             self._redeclare(now)
@@ -163,8 +171,9 @@ class Room:
                 group.look(self._clock())
 
     def dismiss(self) -> None:
-        """Send everyone to look, for the last time."""
+        """Send everyone away, and whoever comes later."""
         with self._lock:
+            self.dismissed = True
             for group in self._groups.values():
                 for waiter in group.waiters:
                     waiter.ring()
@@ -186,11 +195,11 @@ class Room:
     def sleeps_for_nobody(self) -> bool:
         """Whether the declaration stands though nobody waits."""
         with self._lock:
-            return self._declared != frozenset() and not self._groups
+            return self._declared != frozenset() and (self.dismissed or not self._groups)
 
     def _redeclare(self, now: float) -> None:
         for group in self._groups.values():
-            if not self._covers(group.wants) and group.asleep():
+            if not self._covers(group.wants) and group.asleep() and not self.dismissed:
                 group.look(now)
 
     def _covers(self, wants: Wants) -> bool:

@@ -117,6 +117,4 @@ def _told(error: object, code: str | None, message: str | None) -> Failed:
             return Failed(AttemptError(own, text))
         case None if code or message:
             return Failed(AttemptError("failed", ""))
-    raise InvalidOption(
-        "error", f"is {shown(error)}: give an exception, a message, or a pair of code and message."
-    )
+    raise InvalidOption("error", f"is {shown(error)}: give an exception, a message, or a pair of code and message.")

@@ -31,6 +31,9 @@ from wakeful.values.outcome import (
 Why = Literal["cancelled", "timeout", "shutdown", "lost"]
 
 
+DONE = Done(None)
+
+
 class Notes:
     """What a handler noted and is not written yet."""
 
@@ -132,9 +135,9 @@ async def attempt(running: Attempt, call: Callable[[Attempt], Awaitable[object]]
 
 def read_value(value: object) -> Outcome:
     """What a handler's return value says."""
+    if value is None:
+        return DONE
     match value:
-        case None:
-            return Done(None)
         case Snooze():
             return Snoozed(value.delay, value.reason)
         case Cancel():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from math import inf
 from typing import Any, Literal
@@ -26,13 +26,13 @@ class Handler:
     timeout: timedelta | None = None
     batch: int | None = None
     linger: timedelta = timedelta(0)
+    seconds: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """`seconds` is the timeout as attempts need it: thousands of times a second."""
+        object.__setattr__(self, "seconds", inf if self.timeout is None else self.timeout.total_seconds())
 
     @property
     def list_parameter(self) -> str:
         """For a batch: the parameter that takes the list of all jobs' arguments."""
         return next(iter(self.codec.signature.annotations))
-
-    @property
-    def seconds(self) -> float:
-        """How long an attempt may take."""
-        return self.timeout.total_seconds() if self.timeout is not None else inf

@@ -13,9 +13,10 @@ from wakeful.values.settlement import Completion, Ending, Settlement
 
 def decide(job: Job, outcome: Outcome, policy: RetryPolicy) -> Settlement | None:
     """The settlement of one attempt; None when there is nothing to settle."""
+    # Before the match, which takes its time: nearly all jobs end here.
+    if isinstance(outcome, Done):
+        return Completion(job.id, job.epoch, outcome.result)
     match outcome:
-        case Done(result):
-            return Completion(job.id, job.epoch, result)
         case Failed(error, asked, final):
             retry_in = None if final else wait_before_next(job, asked, policy)
             return Ending(job.id, job.epoch, "failed", error.code, error.message, error.details, retry_in)

@@ -47,15 +47,14 @@ _COLUMNS = """select id, task, queue, payload::text, attempt, max_attempts, epoc
 
 _HORIZON = "%(h_ranks)s::smallint[], %(h_ready_ats)s::timestamptz[], %(h_ids)s::uuid[]"
 
-_CLAIM = f"""{_COLUMNS}
+_ASK = f"""{_COLUMNS}
 from wakeful.claim_1(%(worker_id)s::uuid, %(queues)s::text[], %(lanes)s::integer[], %(limits)s::integer[],
  %(tasks)s::text[], %(lease)s::interval, {_HORIZON},
- %(tend)s::boolean, %(sleeps)s::text, %(pass_on)s::boolean, %(alone)s::boolean)"""
+ %(tend)s::boolean, %(sleeps)s::text, %(pass_on)s::boolean, %(alone)s::boolean"""
 
-_TURN = f"""{_COLUMNS}
-from wakeful.turn_1(%(worker_id)s::uuid, %(done_ids)s::uuid[], %(done_epochs)s::bigint[], %(done_results)s::text[],
- %(queues)s::text[], %(lanes)s::integer[], %(limits)s::integer[], %(tasks)s::text[], {_HORIZON},
- %(tend)s::boolean, %(sleeps)s::text, %(pass_on)s::boolean)"""
+_CLAIM = f"{_ASK})"
+
+_TURN = f"{_ASK}, %(done_ids)s::uuid[], %(done_epochs)s::bigint[], %(done_results)s::text[])"
 
 _PULSE = f"""{_COLUMNS}
 from wakeful.pulse_1(%(worker_id)s::uuid, %(beat)s::interval, %(canary)s::bigint, %(queues)s::text[],
@@ -64,8 +63,7 @@ from wakeful.pulse_1(%(worker_id)s::uuid, %(beat)s::interval, %(canary)s::bigint
 
 def claim(request: ClaimRequest) -> Statement[Claimed]:
     """Take ready jobs."""
-    params = {**_asked(request), "lease": request.lease, "alone": request.alone}
-    return Statement(_CLAIM, params, _decoder(request.worker_id))
+    return Statement(_CLAIM, _asked(request), _decoder(request.worker_id))
 
 
 def turn(request: ClaimRequest, done: Sequence[Completion]) -> Statement[Claimed]:
@@ -119,6 +117,8 @@ def _asked(request: ClaimRequest) -> dict[str, object]:
         "tend": request.tend,
         "sleeps": request.sleeps,
         "pass_on": request.pass_on,
+        "lease": request.lease,
+        "alone": request.alone,
     }
 
 

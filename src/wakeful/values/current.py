@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentJob:
+class CurrentJob(NamedTuple):
     """What a child takes from the job that enqueues it."""
 
     id: UUID

@@ -63,9 +63,7 @@ def _members(value: Mapping[object, object], path: str) -> list[str]:
     if len(texts) < len(value):
         odd = next(key for key in value if not isinstance(key, str))
         raise PayloadError(path, f"has the key {shown(odd)}, which is not text: use str keys.")
-    return [
-        f"{_text(key, path)}:{_write(texts[key], f'{path}.{key}' if path else key)}" for key in sorted(texts)
-    ]
+    return [f"{_text(key, path)}:{_write(texts[key], f'{path}.{key}' if path else key)}" for key in sorted(texts)]
 
 
 def _text(value: str, path: str) -> str:
@@ -92,7 +90,5 @@ def _number(value: int | float | Decimal, path: str) -> str:
     whole, _, fraction = format(exact, "f").partition(".")
     fraction = fraction.rstrip("0")
     if len(fraction) > _DIGITS_AFTER_POINT:
-        raise PayloadError(
-            path, "has more decimal digits than PostgreSQL holds: round it or send it as text."
-        )
+        raise PayloadError(path, "has more decimal digits than PostgreSQL holds: round it or send it as text.")
     return f"{whole}.{fraction}" if fraction else whole

@@ -16,9 +16,7 @@ DurationLike = timedelta | float | int | str
 LONGEST: Final = timedelta(days=365_000)
 """About a thousand years: what is accepted can be added to any plausible date and stays in the calendar."""
 
-_EXAMPLES: Final = (
-    'write a timedelta, a number of seconds, or text such as "250ms", "90", "5m", "1h30m" or "2 days".'
-)
+_EXAMPLES: Final = 'write a timedelta, a number of seconds, or text such as "250ms", "90", "5m", "1h30m" or "2 days".'
 
 _SPELLINGS: Final = {
     1: "us µs μs usec microsecond microseconds",
@@ -66,9 +64,7 @@ def _read(value: object, field: str) -> timedelta:
             case str():
                 return timedelta(microseconds=round(_microseconds(value, field)))
     except OverflowError:
-        raise InvalidOption(
-            field, f"is {shown(value)}, which is too long: stay within {LONGEST.days} days."
-        ) from None
+        raise InvalidOption(field, f"is {shown(value)}, which is too long: stay within {LONGEST.days} days.") from None
     raise InvalidOption(field, f"is {shown(value)}, which is not a duration: {_EXAMPLES}")
 
 
@@ -82,9 +78,7 @@ def _microseconds(text: str, field: str) -> Decimal:
     while part := _PART.match(body, position):
         size = _MICROSECONDS.get(part[2] if part[2] in _MICROSECONDS else part[2].lower())
         if size is None:
-            raise InvalidOption(
-                field, f"is {shown(text)}, and {shown(part[2])} is no unit of time: {_EXAMPLES}"
-            )
+            raise InvalidOption(field, f"is {shown(text)}, and {shown(part[2])} is no unit of time: {_EXAMPLES}")
         if size in seen:
             raise InvalidOption(field, f"is {shown(text)}, which names a unit twice: {_EXAMPLES}")
         seen.add(size)

@@ -47,9 +47,7 @@ class PayloadError(WakefulError):
     begins with a verb and ends in what to do.
     """
 
-    def __init__(
-        self, field: str = "", problem: str = "cannot be stored.", *, message: str | None = None
-    ) -> None:
+    def __init__(self, field: str = "", problem: str = "cannot be stored.", *, message: str | None = None) -> None:
         self.field = field
         self.problem = problem
         super().__init__(message or f"{f'Payload field `{field}`' if field else 'The payload'} {problem}")
@@ -60,9 +58,7 @@ class InvalidOption(WakefulError):
 
     sqlstate = "WF003"
 
-    def __init__(
-        self, option: str = "", problem: str = "is not valid.", *, message: str | None = None
-    ) -> None:
+    def __init__(self, option: str = "", problem: str = "is not valid.", *, message: str | None = None) -> None:
         self.option = option
         self.problem = problem
         super().__init__(message or f"{option or 'An option'} {problem}")
@@ -71,9 +67,7 @@ class InvalidOption(WakefulError):
 class ConfigError(WakefulError):
     """A setting (flag, variable or line of wakeful.toml) that cannot be used; `setting` names it."""
 
-    def __init__(
-        self, setting: str = "", problem: str = "is not valid.", *, message: str | None = None
-    ) -> None:
+    def __init__(self, setting: str = "", problem: str = "is not valid.", *, message: str | None = None) -> None:
         self.setting = setting
         self.problem = problem
         super().__init__(message or f"{setting or 'A setting'} {problem}")
@@ -148,8 +142,7 @@ class LeaseLapsed(WakefulError):
         self.worker_id = worker_id
         super().__init__(
             message
-            or f"The lease of worker {worker_id or '(unknown)'} has lapsed. "
-            "Stop its handlers, then register again."
+            or f"The lease of worker {worker_id or '(unknown)'} has lapsed. Stop its handlers, then register again."
         )
 
 
@@ -195,8 +188,7 @@ class QueueFull(WakefulError):
         bound = "its limit" if limit is None else f"its limit of {limit}"
         super().__init__(
             message
-            or f"Queue {queue!r} is at {bound} of pending jobs. "
-            "Try again later, add workers, or raise max_pending."
+            or f"Queue {queue!r} is at {bound} of pending jobs. Try again later, add workers, or raise max_pending."
         )
 
 
@@ -232,8 +224,7 @@ class UnknownTask(WakefulError):
         self.known = tuple(sorted(known))
         listed = f" Known are: {', '.join(self.known)}." if self.known else ""
         super().__init__(
-            message
-            or f"No task is named {task!r}.{listed} Import the module that defines it, or correct the name."
+            message or f"No task is named {task!r}.{listed} Import the module that defines it, or correct the name."
         )
 
 

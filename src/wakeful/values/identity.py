@@ -66,9 +66,7 @@ def _random_words(count: int) -> tuple[int, ...]:
 def _build(moment: int, word: int) -> UUID:
     # UUID.__init__ spends most of its time telling its seven arguments apart.
     made = _new(UUID)
-    _set(
-        made, "int", moment >> 12 << 80 | (moment & 0xFFF) << 64 | _VERSION_AND_VARIANT | word & _RANDOM_BITS
-    )
+    _set(made, "int", moment >> 12 << 80 | (moment & 0xFFF) << 64 | _VERSION_AND_VARIANT | word & _RANDOM_BITS)
     _set(made, "is_safe", _unknown)
     return made
 

@@ -16,9 +16,7 @@ def task_name(value: str, field: str = "task") -> str:
     """A task's name: printable, without white space, at most 200 characters (`billing.charge`)."""
     name = label(value, field, TASK_NAME_LIMIT)
     if any(character.isspace() for character in name):
-        raise InvalidOption(
-            field, f"is {shown(value)}, which has white space in it: use dots, as in billing.charge."
-        )
+        raise InvalidOption(field, f"is {shown(value)}, which has white space in it: use dots, as in billing.charge.")
     return name
 
 

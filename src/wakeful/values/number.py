@@ -20,9 +20,7 @@ def real_number(value: object, field: str, least: float, most: float = sys.float
     # NaN is within no bounds: it compares as false with everything.
     if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
         return float(value)
-    raise InvalidOption(
-        field, f"is {shown(value)}: give a number {_bounds(least, most, sys.float_info.max)}."
-    )
+    raise InvalidOption(field, f"is {shown(value)}: give a number {_bounds(least, most, sys.float_info.max)}.")
 
 
 def _bounds(least: float, most: float, endless: float) -> str:

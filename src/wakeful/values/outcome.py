@@ -30,9 +30,7 @@ class Cancel:
 class Retry(Exception):
     """Raise it to fail this attempt and start again after `after`, whatever the task's policy says."""
 
-    def __init__(
-        self, after: DurationLike | None = None, reason: str = "the handler asked for a retry"
-    ) -> None:
+    def __init__(self, after: DurationLike | None = None, reason: str = "the handler asked for a retry") -> None:
         super().__init__(reason)
         self.after = None if after is None else nonnegative_duration(after, "after")
 

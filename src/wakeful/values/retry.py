@@ -50,18 +50,12 @@ class Exponential:
     cap: timedelta
     jitter: float
 
-    def __init__(
-        self, base: DurationLike = 1, factor: float = 2, cap: DurationLike = 300, jitter: float = 0.1
-    ) -> None:
+    def __init__(self, base: DurationLike = 1, factor: float = 2, cap: DurationLike = 300, jitter: float = 0.1) -> None:
         least, most = duration(base, "base"), duration(cap, "cap")
         if least <= timedelta(0):
-            raise InvalidOption(
-                "base", f"is {shown(base)}, but must be more than zero: Fixed(0) never waits."
-            )
+            raise InvalidOption("base", f"is {shown(base)}, but must be more than zero: Fixed(0) never waits.")
         if most < least:
-            raise InvalidOption(
-                "cap", f"is {shown(cap)}, below the base of {shown(base)}: give at least the base."
-            )
+            raise InvalidOption("cap", f"is {shown(cap)}, below the base of {shown(base)}: give at least the base.")
         object.__setattr__(self, "base", least)
         object.__setattr__(self, "factor", real_number(factor, "factor", 1))
         object.__setattr__(self, "cap", most)
@@ -90,9 +84,7 @@ class Steps:
     def __init__(self, waits: Iterable[DurationLike]) -> None:
         listed = () if isinstance(waits, str) else tuple(waits)
         if not listed:
-            raise InvalidOption(
-                "waits", f"is {shown(waits)}: list at least one wait, such as Steps([0, 30, 300])."
-            )
+            raise InvalidOption("waits", f"is {shown(waits)}: list at least one wait, such as Steps([0, 30, 300]).")
         spans = tuple(nonnegative_duration(wait, f"waits[{index}]") for index, wait in enumerate(listed))
         object.__setattr__(self, "waits", spans)
 
@@ -173,14 +165,10 @@ def retry_policy(value: RetryLike, field: str = "retry") -> RetryPolicy:
     )
 
 
-def starts_allowed(
-    policy: RetryPolicy, *, max_attempts: int | None = None, max_retries: int | None = None
-) -> int:
+def starts_allowed(policy: RetryPolicy, *, max_attempts: int | None = None, max_retries: int | None = None) -> int:
     """How often a job may start: `max_attempts`, or `max_retries` + 1, or what the policy implies, or 5."""
     if max_attempts is not None and max_retries is not None:
-        raise InvalidOption(
-            "max_retries", "is given beside max_attempts, and both say how often to start: give one."
-        )
+        raise InvalidOption("max_retries", "is given beside max_attempts, and both say how often to start: give one.")
     if max_retries is not None:
         return whole_number(max_retries, "max_retries", 0, MOST_ATTEMPTS - 1) + 1
     if max_attempts is not None:

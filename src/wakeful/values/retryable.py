@@ -35,6 +35,4 @@ def can_retry(state: str, attempts: int, max_attempts: int = DEFAULT_MAX_ATTEMPT
     if word not in _OPEN | _CLOSED:
         known = ", ".join(sorted(_OPEN | _CLOSED))
         raise InvalidOption("state", f"is {shown(state)}, which is no state of a job: use one of {known}.")
-    return word in _OPEN and whole_number(attempts, "attempts", 0) < whole_number(
-        max_attempts, "max_attempts", 0
-    )
+    return word in _OPEN and whole_number(attempts, "attempts", 0) < whole_number(max_attempts, "max_attempts", 0)

@@ -30,9 +30,7 @@ def states_called(word: str, field: str = "state") -> tuple[str, ...]:
     """The states that a word means, ours or another queue's: `pending` is scheduled and ready."""
     states = _WORDS.get(str(word).strip().lower())
     if states is None:
-        raise InvalidOption(
-            field, f"is {shown(word)}, which is no state of a job: use one of {', '.join(_WORDS)}."
-        )
+        raise InvalidOption(field, f"is {shown(word)}, which is no state of a job: use one of {', '.join(_WORDS)}.")
     return states
 
 
@@ -40,7 +38,5 @@ def final_state(word: str, field: str = "status") -> str:
     """The one final state that a word means."""
     states = states_called(word, field)
     if len(states) != 1 or states[0] not in FINAL_STATES:
-        raise InvalidOption(
-            field, f"is {shown(word)}, which is not final: use completed, failed or cancelled."
-        )
+        raise InvalidOption(field, f"is {shown(word)}, which is not final: use completed, failed or cancelled.")
     return states[0]

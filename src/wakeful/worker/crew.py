@@ -119,11 +119,10 @@ class Crew:
 
     def _free(self, lane: Lane) -> None:
         lane.running -= 1
-        loop = asyncio.get_running_loop()
         if lane.waiting:
-            self._start(lane.waiting.popleft(), lane, loop)
+            self._start(lane.waiting.popleft(), lane, asyncio.get_running_loop())
         elif lane.gathering:
-            self._start_gathered(lane, loop)
+            self._start_gathered(lane, asyncio.get_running_loop())
 
     def _stop_overdue(self) -> None:
         loop = asyncio.get_running_loop()

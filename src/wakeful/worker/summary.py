@@ -31,7 +31,14 @@ class Summary:
 
     def add(self, task: str, succeeded: bool, failed: bool) -> None:
         """One attempt more."""
-        for tally in (self, self.by_task.setdefault(task, Tally())):
-            tally.processed += 1
-            tally.succeeded += succeeded
-            tally.failed += failed
+        tally = self.by_task.get(task)
+        if tally is None:
+            tally = self.by_task[task] = Tally()
+        tally.processed += 1
+        self.processed += 1
+        if succeeded:
+            tally.succeeded += 1
+            self.succeeded += 1
+        elif failed:
+            tally.failed += 1
+            self.failed += 1

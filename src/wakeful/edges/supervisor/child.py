@@ -27,7 +27,7 @@ class Child:
         self.stopping = False
 
     @classmethod
-    async def start(cls, command: Sequence[str]) -> Child:
+    async def start(cls, command: Sequence[str], output: int | None = None) -> Child:
         """Start it, in a process group of its own: what a terminal sends to ours, we pass on once."""
         ours, theirs = socket.socketpair()
         with theirs:
@@ -36,6 +36,8 @@ class Child:
                 "--tether",
                 str(theirs.fileno()),
                 stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
                 pass_fds=(theirs.fileno(),),
                 process_group=0,
             )

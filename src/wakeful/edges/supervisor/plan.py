@@ -14,11 +14,16 @@ MISUSED = 2
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many children, and what each runs. `patience_seconds`: how long one may take to stop before it is killed."""
+    """How many children, and what each runs.
+
+    `patience_seconds`: how long one may take to stop before it is killed. `output`: the descriptor that they write to;
+    None: ours.
+    """
 
     command: tuple[str, ...]
     processes: int
     patience_seconds: float
+    output: int | None = None
 
 
 def wakeful_command(name: str, arguments: Sequence[str] = (), flags: Mapping[str, object] | None = None) -> tuple[str, ...]:

@@ -39,7 +39,8 @@ class Seat:
         """Return when it was told to stop and its child has ended. Raises Misused if no child was ever ready."""
         while not self._stopped:
             try:
-                child = self.child = await Child.start(self._plan().command)
+                plan = self._plan()
+                child = self.child = await Child.start(plan.command, plan.output)
             except OSError as error:
                 await self._wait_after_crash(0.0, {"end": str(error)})
                 continue

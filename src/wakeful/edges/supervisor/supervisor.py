@@ -29,9 +29,9 @@ class Supervisor:
         self._gave_up = ""
 
     @property
-    def pids(self) -> list[int]:
-        """The numbers of the children that are alive."""
-        return [seat.child.pid for seat in self._seats if seat.child is not None]
+    def pids(self) -> list[int | None]:
+        """The children's numbers, seat by seat; None for one that has ended and is not followed yet."""
+        return [seat.child.pid if seat.child is not None else None for seat in self._seats]
 
     async def run(self) -> int:
         """Work until `stop`: 0. 2 when children cannot be run like this; an error when none can be kept alive."""

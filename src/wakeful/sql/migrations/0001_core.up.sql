@@ -120,7 +120,7 @@ create table wakeful.job (
 
 create index job_ready on wakeful.job (queue, task, rank, ready_at, id) where state = 1;
 create index job_scheduled on wakeful.job (queue, task, run_at, id) where state = 0;
-create index job_running on wakeful.job (worker_id, id) where state = 2;
+create index job_running on wakeful.job (worker_id) where state = 2;
 create index job_lease on wakeful.job (lease_expires_at, id) where state = 2 and lease_expires_at is not null;
 create index job_expiry on wakeful.job (expires_at, id) where expires_at is not null;
 create index job_suspect on wakeful.job (queue, task) where state = 1 and suspect;
@@ -970,11 +970,11 @@ begin
 end
 $$;
 
--- ==== 40_take.sql
--- Take: ready jobs become running, in line, each with a higher epoch.
--- Promise: a job is held by one worker at a time; the start is counted here. Each (queue, task) pair is a range of the
---   index of its own, so jobs of other tasks cost nothing however many there are.
--- Locks: the rows to be taken, skipping locked ones.
+-- ==== 40_line.sql
+-- The line: which ready jobs come first.
+-- Promise: each (queue, task) pair is a range of the index of its own, so jobs of other tasks cost nothing however many
+--   there are.
+-- Locks: choose locks the rows that are to be taken, skipping locked ones; the others lock nothing.
 
 -- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds until there is
 -- something to look for again, null when nothing is known of; suspects tells that jobs wait which must run alone;
@@ -988,13 +988,12 @@ create type wakeful.claimed_job as (
 
 create type wakeful.position as (rank smallint, ready_at timestamptz, id uuid);
 
--- Takes up to `want` jobs in line order over the given queues and tasks. `after` holds a position for each queue: the
--- scan starts behind it, and so does not walk over index entries that vacuum could not remove yet. `suspects`: take those
--- that must run alone, and no others.
-create function wakeful.take(
-    worker_id uuid, queues text[], tasks text[], want integer, lease interval, after wakeful.position[],
-    suspects boolean default false)
-    returns setof wakeful.claimed_job
+-- Locks up to `want` ready jobs, the first in line over the given queues and tasks, and returns their ids. `after` holds a
+-- position for each queue: the scan starts behind it, and so does not walk over index entries that vacuum could not remove
+-- yet. `suspects`: those that must run alone, and no others.
+create function wakeful.choose(
+    queues text[], tasks text[], want integer, after wakeful.position[], suspects boolean default false)
+    returns uuid[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -1002,12 +1001,10 @@ create function wakeful.take(
 as $$
 #variable_conflict use_column
 declare
-    at constant timestamptz := wakeful.now();
     -- A few more than wanted are looked at, so that rows which others have locked do not make the claim short.
-    look constant integer := take.want + 16;
+    look constant integer := choose.want + 16;
+    chosen uuid[] := '{}';
     ids uuid[];
-    taken integer;
-    missing integer := take.want;
     seen integer;
     last_rank smallint;
     last_ready_at timestamptz;
@@ -1021,7 +1018,7 @@ begin
             cross join lateral (
                 select j.ctid as tid, j.rank, j.ready_at, j.id
                 from wakeful.job j
-                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.suspect = take.suspects
+                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.suspect = choose.suspects
                   and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
                 order by j.rank, j.ready_at, j.id
                 limit look
@@ -1032,30 +1029,18 @@ begin
             select j.id
             from candidate c join wakeful.job j on j.ctid = c.tid
             where j.state + 0 = 1
-            limit missing
+            limit choose.want - cardinality(chosen)
             for update of j skip locked
         )
         select array(select l.id from locked l), (select count(*) from candidate), last.rank, last.ready_at, last.id
         into ids, seen, last_rank, last_ready_at, last_id
         from (select) one left join (select c.rank, c.ready_at, c.id from candidate c offset look - 1) last on true;
-
-        return query
-        update wakeful.job j
-        set state = 2, attempt = j.attempt + 1, epoch = j.epoch + 1, worker_id = take.worker_id, started_at = at,
-            lease_expires_at = at + take.lease, updated_at = at
-        where j.id = any (ids) and (j.expires_at is null or j.expires_at > at)
-        returning j.id, j.task::text, j.queue::text, j.payload::jsonb, j.attempt, j.max_attempts, j.epoch, j.rank, j.ready_at, j.run_at,
-            j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id, j.parent_id, j.origin_id,
-            j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.saved, null::double precision, null::boolean,
-            null::uuid[], null::uuid[];
-        get diagnostics taken = row_count;
-        if taken < cardinality(ids) then
-            perform wakeful.expire_rows(ids, at);
-        end if;
-        missing := missing - taken;
-        exit when missing = 0 or seen < look;
-        after := array(select greatest(p, row(last_rank, last_ready_at, last_id)::wakeful.position) from unnest(after) p);
+        chosen := chosen || ids;
+        exit when cardinality(chosen) = choose.want or seen < look;
+        after := array(
+            select greatest(p, row(last_rank, last_ready_at, last_id)::wakeful.position) from unnest(after) p);
     end loop;
+    return chosen;
 end
 $$;
 
@@ -1216,7 +1201,7 @@ begin
         ids := array(
             select j.id from wakeful.job j
             where j.state = 2 and j.worker_id = lapsed.id and j.lease_expires_at is null
-            order by j.id limit most - rescued for update skip locked);
+            limit most - rescued for update skip locked);
         -- Held ones count too: alone means that nothing else ran there.
         alone := (select count(*) = 1 from wakeful.job j where j.state = 2 and j.worker_id = lapsed.id);
         rescued := rescued + wakeful.end_crashed(ids, alone, pg_postmaster_start_time() > lapsed.beat_at, at);
@@ -1298,7 +1283,8 @@ $$;
 -- Claim: what a worker asks for when it has free slots.
 -- Promise: takes from the named queues and registered tasks only; nothing that is paused is taken or burns an attempt.
 --   A worker without a lease on each job must be registered, with its own lease running, or the claim is refused.
--- Locks: see take; a key share on the worker's own row.
+-- A job is held by one worker at a time; its start is counted here, and its epoch raised.
+-- Locks: jobs to be completed, in id order; a key share on the worker's own row; jobs to be taken, skipping locked ones.
 
 -- The tasks, less those that are paused.
 create function wakeful.open_names(kind text, names text[]) returns text[]
@@ -1355,14 +1341,16 @@ $$;
 -- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue, expire, promote first.
 -- `sleeps`: 'all' or 'these' declares, when slots stay free, that the worker waits for pokes on all or on these queues;
 -- null declares nothing. `pass_on`: poke the next sleepers when more is ready than was taken. `alone`: take one that must
--- run alone. Returns the jobs, then the report.
+-- run alone. `done_*`: jobs to complete first, in the same commit (a turn). Returns the jobs, then the report.
 create function wakeful.claim_1(
     worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
     h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
-    tend boolean default true, sleeps text default null, pass_on boolean default false, alone boolean default false)
+    tend boolean default true, sleeps text default null, pass_on boolean default false, alone boolean default false,
+    done_ids uuid[] default null, done_epochs bigint[] default null, done_results text[] default null)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_variable
 declare
@@ -1370,11 +1358,17 @@ declare
     open_queues constant text[] := wakeful.open_names('queue', queues);
     lane_queues text[];
     after wakeful.position[];
+    ids uuid[];
+    at timestamptz;
     taken integer;
     promoted integer := 0;
     short_queues text[] := '{}';
     report wakeful.claimed_job;
 begin
+    if done_ids is not null then
+        report.refused := array(
+            select r.id from wakeful.complete_1(worker_id, done_ids, done_epochs, done_results) r where r.refused = 'stale');
+    end if;
     if lease is null then
         perform wakeful.hold_worker(worker_id);
     end if;
@@ -1394,8 +1388,21 @@ begin
         where q.lane = this_lane and q.queue = any (open_queues);
         taken := 0;
         if limits[this_lane] > 0 then
-            return query select * from wakeful.take(worker_id, lane_queues, open_tasks, limits[this_lane], lease, after, alone);
+            ids := wakeful.choose(lane_queues, open_tasks, limits[this_lane], after, alone);
+            at := wakeful.now();
+            return query
+            update wakeful.job j
+            set state = 2, attempt = j.attempt + 1, epoch = j.epoch + 1, worker_id = claim_1.worker_id, started_at = at,
+                lease_expires_at = at + claim_1.lease, updated_at = at
+            where j.id = any (ids) and (j.expires_at is null or j.expires_at > at)
+            returning j.id, j.task::text, j.queue::text, j.payload::jsonb, j.attempt, j.max_attempts, j.epoch, j.rank,
+                j.ready_at, j.run_at, j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id,
+                j.parent_id, j.origin_id, j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.saved,
+                null::double precision, null::boolean, null::uuid[], null::uuid[];
             get diagnostics taken = row_count;
+            if taken < cardinality(ids) then
+                perform wakeful.expire_rows(ids, at);
+            end if;
         end if;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
@@ -1454,36 +1461,10 @@ begin
 end
 $$;
 
--- ==== 46_turn.sql
--- A worker's turn and its pulse: claim_1 together with what else is to be said, in one call and one commit.
--- Promise: as in complete_1, claim_1 and beat_1. A turn that fails has settled and claimed nothing; the client repeats it
---   as settle and claim apart.
--- Locks: those of its parts, in their order: settled rows, the worker's row, taken rows.
-
--- Settles what was completed and claims anew.
-create function wakeful.turn_1(
-    worker_id uuid, done_ids uuid[], done_epochs bigint[], done_results text[],
-    queues text[], lanes integer[], limits integer[], tasks text[],
-    h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
-    tend boolean default false, sleeps text default null, pass_on boolean default false)
-    returns setof wakeful.claimed_job
-    language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
-as $$
-#variable_conflict use_variable
-declare
-    stale constant uuid[] := array(
-        select r.id from wakeful.complete_1(worker_id, done_ids, done_epochs, done_results) r where r.refused = 'stale');
-    report wakeful.claimed_job;
-begin
-    return query select * from wakeful.claim_1(worker_id, queues, lanes, limits, tasks, null, h_ranks, h_ready_ats, h_ids,
-        tend, sleeps, pass_on);
-    if stale <> '{}' then
-        report.refused := stale;
-        return next report;
-    end if;
-end
-$$;
+-- ==== 46_pulse.sql
+-- A worker's pulse, its upkeep, and what its handlers note.
+-- Promise: as in claim_1 and beat_1; a note goes through the fence like a settlement.
+-- Locks: the worker's row, then those of claim_1; upkeep see make_days and drop_days; note the job's row.
 
 -- Beats, sends the canary, tends, claims from the start of the line, and tells of cancellations. `canary` is a number
 -- that the worker expects to hear; null sends none. every_lane is the lane that also serves queues not named, in which
@@ -1557,7 +1538,7 @@ $$;
 -- Other people's loops: claims by callers outside the fleet, each job with a lease of its own, who may sleep until poked.
 -- Promise: as in claim_1. Who sleeps here is on no list of workers, so its declaration lapses by itself: one whose process
 --   was killed is poked for a minute at most. Null queues or tasks stand for all that wait.
--- Locks: see take; the caller's row in sleeper.
+-- Locks: see claim_1; the caller's row in sleeper.
 
 -- Claims up to `want` jobs; one that must run alone only if there is nothing else. `sleeps_for`: when nothing was taken, or
 -- `others` of the same process wait on, declares for that long that the process waits for pokes on `sleep_queues` (null: all);
@@ -1929,6 +1910,7 @@ create function wakeful.settle_1(
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -2665,7 +2647,7 @@ begin
             ('all', 'execute', 'function', array['now', 'new_id', 'dedup_key', 'canonical_json', 'state_name', 'last_error', 'backoff']),
             ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_batch_1']),
             ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
-                'snooze', 'release', 'extend', 'extend_1', 'register_1', 'beat_1', 'leave_1', 'turn_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
+                'snooze', 'release', 'extend', 'extend_1', 'register_1', 'beat_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
                 'expire', 'make_days', 'drop_days', 'fold_tally']),
             ('viewer', 'execute', 'function', array['stats', 'find_jobs_1']),
             ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'queues', 'workers', 'controls', 'audits']),

@@ -69,7 +69,7 @@ create table wakeful.job (
 
 create index job_ready on wakeful.job (queue, task, rank, ready_at, id) where state = 1;
 create index job_scheduled on wakeful.job (queue, task, run_at, id) where state = 0;
-create index job_running on wakeful.job (worker_id, id) where state = 2;
+create index job_running on wakeful.job (worker_id) where state = 2;
 create index job_lease on wakeful.job (lease_expires_at, id) where state = 2 and lease_expires_at is not null;
 create index job_expiry on wakeful.job (expires_at, id) where expires_at is not null;
 create index job_suspect on wakeful.job (queue, task) where state = 1 and suspect;

@@ -98,7 +98,7 @@ begin
         ids := array(
             select j.id from wakeful.job j
             where j.state = 2 and j.worker_id = lapsed.id and j.lease_expires_at is null
-            order by j.id limit most - rescued for update skip locked);
+            limit most - rescued for update skip locked);
         -- Held ones count too: alone means that nothing else ran there.
         alone := (select count(*) = 1 from wakeful.job j where j.state = 2 and j.worker_id = lapsed.id);
         rescued := rescued + wakeful.end_crashed(ids, alone, pg_postmaster_start_time() > lapsed.beat_at, at);

@@ -1,7 +1,8 @@
 -- Claim: what a worker asks for when it has free slots.
 -- Promise: takes from the named queues and registered tasks only; nothing that is paused is taken or burns an attempt.
 --   A worker without a lease on each job must be registered, with its own lease running, or the claim is refused.
--- Locks: see take; a key share on the worker's own row.
+-- A job is held by one worker at a time; its start is counted here, and its epoch raised.
+-- Locks: jobs to be completed, in id order; a key share on the worker's own row; jobs to be taken, skipping locked ones.
 
 -- The tasks, less those that are paused.
 create function wakeful.open_names(kind text, names text[]) returns text[]
@@ -58,14 +59,16 @@ $$;
 -- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue, expire, promote first.
 -- `sleeps`: 'all' or 'these' declares, when slots stay free, that the worker waits for pokes on all or on these queues;
 -- null declares nothing. `pass_on`: poke the next sleepers when more is ready than was taken. `alone`: take one that must
--- run alone. Returns the jobs, then the report.
+-- run alone. `done_*`: jobs to complete first, in the same commit (a turn). Returns the jobs, then the report.
 create function wakeful.claim_1(
     worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
     h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
-    tend boolean default true, sleeps text default null, pass_on boolean default false, alone boolean default false)
+    tend boolean default true, sleeps text default null, pass_on boolean default false, alone boolean default false,
+    done_ids uuid[] default null, done_epochs bigint[] default null, done_results text[] default null)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_variable
 declare
@@ -73,11 +76,17 @@ declare
     open_queues constant text[] := wakeful.open_names('queue', queues);
     lane_queues text[];
     after wakeful.position[];
+    ids uuid[];
+    at timestamptz;
     taken integer;
     promoted integer := 0;
     short_queues text[] := '{}';
     report wakeful.claimed_job;
 begin
+    if done_ids is not null then
+        report.refused := array(
+            select r.id from wakeful.complete_1(worker_id, done_ids, done_epochs, done_results) r where r.refused = 'stale');
+    end if;
     if lease is null then
         perform wakeful.hold_worker(worker_id);
     end if;
@@ -97,8 +106,21 @@ begin
         where q.lane = this_lane and q.queue = any (open_queues);
         taken := 0;
         if limits[this_lane] > 0 then
-            return query select * from wakeful.take(worker_id, lane_queues, open_tasks, limits[this_lane], lease, after, alone);
+            ids := wakeful.choose(lane_queues, open_tasks, limits[this_lane], after, alone);
+            at := wakeful.now();
+            return query
+            update wakeful.job j
+            set state = 2, attempt = j.attempt + 1, epoch = j.epoch + 1, worker_id = claim_1.worker_id, started_at = at,
+                lease_expires_at = at + claim_1.lease, updated_at = at
+            where j.id = any (ids) and (j.expires_at is null or j.expires_at > at)
+            returning j.id, j.task::text, j.queue::text, j.payload::jsonb, j.attempt, j.max_attempts, j.epoch, j.rank,
+                j.ready_at, j.run_at, j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id,
+                j.parent_id, j.origin_id, j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.saved,
+                null::double precision, null::boolean, null::uuid[], null::uuid[];
             get diagnostics taken = row_count;
+            if taken < cardinality(ids) then
+                perform wakeful.expire_rows(ids, at);
+            end if;
         end if;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;

@@ -1,7 +1,7 @@
 -- Other people's loops: claims by callers outside the fleet, each job with a lease of its own, who may sleep until poked.
 -- Promise: as in claim_1. Who sleeps here is on no list of workers, so its declaration lapses by itself: one whose process
 --   was killed is poked for a minute at most. Null queues or tasks stand for all that wait.
--- Locks: see take; the caller's row in sleeper.
+-- Locks: see claim_1; the caller's row in sleeper.
 
 -- Claims up to `want` jobs; one that must run alone only if there is nothing else. `sleeps_for`: when nothing was taken, or
 -- `others` of the same process wait on, declares for that long that the process waits for pokes on `sleep_queues` (null: all);

@@ -1,7 +1,7 @@
--- Take: ready jobs become running, in line, each with a higher epoch.
--- Promise: a job is held by one worker at a time; the start is counted here. Each (queue, task) pair is a range of the
---   index of its own, so jobs of other tasks cost nothing however many there are.
--- Locks: the rows to be taken, skipping locked ones.
+-- The line: which ready jobs come first.
+-- Promise: each (queue, task) pair is a range of the index of its own, so jobs of other tasks cost nothing however many
+--   there are.
+-- Locks: choose locks the rows that are to be taken, skipping locked ones; the others lock nothing.
 
 -- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds until there is
 -- something to look for again, null when nothing is known of; suspects tells that jobs wait which must run alone;
@@ -15,13 +15,12 @@ create type wakeful.claimed_job as (
 
 create type wakeful.position as (rank smallint, ready_at timestamptz, id uuid);
 
--- Takes up to `want` jobs in line order over the given queues and tasks. `after` holds a position for each queue: the
--- scan starts behind it, and so does not walk over index entries that vacuum could not remove yet. `suspects`: take those
--- that must run alone, and no others.
-create function wakeful.take(
-    worker_id uuid, queues text[], tasks text[], want integer, lease interval, after wakeful.position[],
-    suspects boolean default false)
-    returns setof wakeful.claimed_job
+-- Locks up to `want` ready jobs, the first in line over the given queues and tasks, and returns their ids. `after` holds a
+-- position for each queue: the scan starts behind it, and so does not walk over index entries that vacuum could not remove
+-- yet. `suspects`: those that must run alone, and no others.
+create function wakeful.choose(
+    queues text[], tasks text[], want integer, after wakeful.position[], suspects boolean default false)
+    returns uuid[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -29,12 +28,10 @@ create function wakeful.take(
 as $$
 #variable_conflict use_column
 declare
-    at constant timestamptz := wakeful.now();
     -- A few more than wanted are looked at, so that rows which others have locked do not make the claim short.
-    look constant integer := take.want + 16;
+    look constant integer := choose.want + 16;
+    chosen uuid[] := '{}';
     ids uuid[];
-    taken integer;
-    missing integer := take.want;
     seen integer;
     last_rank smallint;
     last_ready_at timestamptz;
@@ -48,7 +45,7 @@ begin
             cross join lateral (
                 select j.ctid as tid, j.rank, j.ready_at, j.id
                 from wakeful.job j
-                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.suspect = take.suspects
+                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.suspect = choose.suspects
                   and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
                 order by j.rank, j.ready_at, j.id
                 limit look
@@ -59,30 +56,18 @@ begin
             select j.id
             from candidate c join wakeful.job j on j.ctid = c.tid
             where j.state + 0 = 1
-            limit missing
+            limit choose.want - cardinality(chosen)
             for update of j skip locked
         )
         select array(select l.id from locked l), (select count(*) from candidate), last.rank, last.ready_at, last.id
         into ids, seen, last_rank, last_ready_at, last_id
         from (select) one left join (select c.rank, c.ready_at, c.id from candidate c offset look - 1) last on true;
-
-        return query
-        update wakeful.job j
-        set state = 2, attempt = j.attempt + 1, epoch = j.epoch + 1, worker_id = take.worker_id, started_at = at,
-            lease_expires_at = at + take.lease, updated_at = at
-        where j.id = any (ids) and (j.expires_at is null or j.expires_at > at)
-        returning j.id, j.task::text, j.queue::text, j.payload::jsonb, j.attempt, j.max_attempts, j.epoch, j.rank, j.ready_at, j.run_at,
-            j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id, j.parent_id, j.origin_id,
-            j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.saved, null::double precision, null::boolean,
-            null::uuid[], null::uuid[];
-        get diagnostics taken = row_count;
-        if taken < cardinality(ids) then
-            perform wakeful.expire_rows(ids, at);
-        end if;
-        missing := missing - taken;
-        exit when missing = 0 or seen < look;
-        after := array(select greatest(p, row(last_rank, last_ready_at, last_id)::wakeful.position) from unnest(after) p);
+        chosen := chosen || ids;
+        exit when cardinality(chosen) = choose.want or seen < look;
+        after := array(
+            select greatest(p, row(last_rank, last_ready_at, last_id)::wakeful.position) from unnest(after) p);
     end loop;
+    return chosen;
 end
 $$;
 

@@ -1,32 +1,6 @@
--- A worker's turn and its pulse: claim_1 together with what else is to be said, in one call and one commit.
--- Promise: as in complete_1, claim_1 and beat_1. A turn that fails has settled and claimed nothing; the client repeats it
---   as settle and claim apart.
--- Locks: those of its parts, in their order: settled rows, the worker's row, taken rows.
-
--- Settles what was completed and claims anew.
-create function wakeful.turn_1(
-    worker_id uuid, done_ids uuid[], done_epochs bigint[], done_results text[],
-    queues text[], lanes integer[], limits integer[], tasks text[],
-    h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
-    tend boolean default false, sleeps text default null, pass_on boolean default false)
-    returns setof wakeful.claimed_job
-    language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
-as $$
-#variable_conflict use_variable
-declare
-    stale constant uuid[] := array(
-        select r.id from wakeful.complete_1(worker_id, done_ids, done_epochs, done_results) r where r.refused = 'stale');
-    report wakeful.claimed_job;
-begin
-    return query select * from wakeful.claim_1(worker_id, queues, lanes, limits, tasks, null, h_ranks, h_ready_ats, h_ids,
-        tend, sleeps, pass_on);
-    if stale <> '{}' then
-        report.refused := stale;
-        return next report;
-    end if;
-end
-$$;
+-- A worker's pulse, its upkeep, and what its handlers note.
+-- Promise: as in claim_1 and beat_1; a note goes through the fence like a settlement.
+-- Locks: the worker's row, then those of claim_1; upkeep see make_days and drop_days; note the job's row.
 
 -- Beats, sends the canary, tends, claims from the start of the line, and tells of cancellations. `canary` is a number
 -- that the worker expects to hear; null sends none. every_lane is the lane that also serves queues not named, in which

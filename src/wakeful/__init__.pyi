@@ -1,0 +1,78 @@
+from wakeful.app import Wakeful
+from wakeful.config import Settings
+from wakeful.queue import ClaimedJob, Queue
+from wakeful.run.context import Context, SyncContext
+from wakeful.task import Task
+from wakeful.values.dedup import dedup_key
+from wakeful.values.errors import (
+    ConfigError,
+    DatabaseUnavailable,
+    DuplicateJob,
+    EmbeddedServerError,
+    InvalidOption,
+    JobNotFound,
+    LeaseLapsed,
+    MigrationError,
+    PayloadError,
+    QueueFull,
+    Refused,
+    SchemaMismatch,
+    StaleClaim,
+    UnknownTask,
+    WakefulError,
+)
+from wakeful.values.job import Job, JobId, JobReport
+from wakeful.values.outcome import Cancel, Dead, Retry, Snooze
+from wakeful.values.retry import (
+    Exponential,
+    Fixed,
+    Never,
+    RetryPolicy,
+    Steps,
+)
+from wakeful.values.retryable import backoff, can_retry
+from wakeful.worker import Worker
+
+__version__: str
+
+__all__ = [
+    "Cancel",
+    "ClaimedJob",
+    "ConfigError",
+    "Context",
+    "DatabaseUnavailable",
+    "Dead",
+    "DuplicateJob",
+    "EmbeddedServerError",
+    "Exponential",
+    "Fixed",
+    "InvalidOption",
+    "Job",
+    "JobId",
+    "JobNotFound",
+    "JobReport",
+    "LeaseLapsed",
+    "MigrationError",
+    "Never",
+    "PayloadError",
+    "Queue",
+    "QueueFull",
+    "Refused",
+    "Retry",
+    "RetryPolicy",
+    "SchemaMismatch",
+    "Settings",
+    "Snooze",
+    "StaleClaim",
+    "Steps",
+    "SyncContext",
+    "Task",
+    "UnknownTask",
+    "Wakeful",
+    "WakefulError",
+    "Worker",
+    "__version__",
+    "backoff",
+    "can_retry",
+    "dedup_key",
+]

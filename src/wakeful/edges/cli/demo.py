@@ -1,0 +1,28 @@
+"""`wakeful demo`: the whole thing at work on one screen."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from wakeful.edges.cli.options import dsn_option
+
+
+@click.command()
+@click.option("--exit", "leave", is_flag=True, help="End after the story; without a terminal it does so anyway.")
+@click.option(
+    "--seconds", type=click.FloatRange(10, 600), default=18.0, show_default=True, metavar="N", help="How long the story takes."
+)
+@dsn_option
+def demo(leave: bool, seconds: float, dsn: str | None) -> int:
+    """A shop's jobs, a worker killed on purpose, and every job accounted for at the end.
+
+    It plays on an embedded server in a throwaway directory; with --dsn, in a throwaway database on that server.
+    """
+    from wakeful.edges.demo.present import present
+
+    try:
+        return asyncio.run(present(dsn, seconds, leave=leave))
+    except asyncio.CancelledError:
+        raise click.Abort from None

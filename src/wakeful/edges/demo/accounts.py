@@ -1,0 +1,44 @@
+"""The end of the demo: every job accounted for, or a sentence about what does not add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from wakeful.edges.demo.gauge import Books
+from wakeful.edges.demo.scene import Scene, clock
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One equation: what it says, its two sides, and whether they are equal."""
+
+    text: str
+    left: int
+    right: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether it adds up."""
+        return self.left == self.right
+
+
+def accounts(enqueued: int, books: Books) -> list[Account]:
+    """What must be so, whatever happened on the way."""
+    over = books.completed + books.dead + books.cancelled
+    parts = f"{books.completed:,} completed + {books.dead:,} dead + {books.cancelled:,} cancelled"
+    return [
+        Account(f"{enqueued:,} jobs enqueued = {parts}", enqueued, over),
+        Account(f"{books.completed:,} completed = {books.effects:,} effects, each once", books.completed, books.effects),
+        Account(f"{books.effects:,} effects of {books.jobs_with_effect:,} different jobs", books.effects, books.jobs_with_effect),
+        Account(f"{books.orders:,} orders = {books.order_jobs:,} jobs made with them", books.orders, books.order_jobs),
+    ]
+
+
+def summary(scene: Scene, books: Books) -> Iterator[tuple[bool, str]]:
+    """The lines to print at the end, each with whether it is as it should be."""
+    for account in accounts(scene.enqueued, books):
+        yield account.holds, account.text
+    troubles = f"{books.rescued:,} taken back from a killed worker, {books.retried:,} mails sent at the second attempt"
+    yield True, f"{troubles}; nothing lost, nothing done twice"
+    yield True, f"{clock(scene.elapsed)} minutes, {scene.best_rate:,.0f} jobs a second at most"

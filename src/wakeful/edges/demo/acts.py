@@ -1,0 +1,145 @@
+"""The story: each act makes one thing happen, and says in one line how it went."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+from wakeful.edges.demo import gauge
+from wakeful.edges.demo.crowd import crowd
+from wakeful.edges.demo.gauge import WorkerLine
+from wakeful.edges.demo.scene import Line, clock
+from wakeful.edges.demo.shop import deliver_webhook, pack_parcel, resize_picture, send_mail, send_reminder
+from wakeful.edges.demo.show import Show
+from wakeful.statements import operate, read
+
+PICTURES: Final = 1200
+PARCELS: Final = 24
+ACTOR: Final = "demo"
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """`title` stands there until the act begins."""
+
+    title: str
+    play: Callable[[Show, Line], Awaitable[None]]
+
+
+async def burst(show: Show, line: Line) -> None:
+    """Many jobs at once, while orders keep their own slots."""
+    await show.until(0.1)
+    line.begins(f"{PICTURES:,} pictures at once")
+    show.count(await resize_picture.aenqueue_many({"picture": number} for number in range(PICTURES)))
+
+    async def all_done() -> bool | None:
+        return (await show.run(read.stats(resize_picture.name))).completed >= PICTURES or None
+
+    _, seconds = await show.wait_for(all_done)
+    line.ends(f"{PICTURES:,} pictures at once: done in {seconds:.1f} s; orders did not wait behind them")
+
+
+async def crash(show: Show, line: Line) -> None:
+    """A worker is killed in the middle of its jobs."""
+    await show.until(0.3)
+    line.begins("A worker is about to be killed")
+    show.count(await pack_parcel.aenqueue_many({"order": number} for number in range(PARCELS)))
+
+    async def victim() -> WorkerLine | None:
+        busiest = max(await show.run(gauge.workers()), key=lambda worker: worker.running)
+        return busiest if busiest.running >= PARCELS // 4 else None
+
+    doomed, _ = await show.wait_for(victim)
+    number = show.supervisor.pids.index(doomed.pid) + 1 if doomed.pid in show.supervisor.pids else 0
+    show.scene.killed.add(doomed.pid)
+    os.kill(doomed.pid, signal.SIGKILL)
+    held = await show.run(gauge.held_by(doomed.id))
+    line.begins(f"Worker {number} killed with -9 in the middle of {len(held)} jobs")
+
+    async def taken_back() -> bool | None:
+        return not await show.run(gauge.held_by(doomed.id)) or None
+
+    async def finished() -> bool | None:
+        return await show.run(gauge.completed_of(held)) == len(held) or None
+
+    _, seconds = await show.wait_for(taken_back)
+    line.text = f"Worker {number} killed with -9: its {len(held)} jobs taken back after {seconds:.1f} s"
+    await show.wait_for(finished)
+    line.ends(f"Worker {number} killed with -9: its {len(held)} jobs rescued after {seconds:.1f} s, all done")
+
+
+async def flaky_mail(show: Show, line: Line) -> None:
+    """One mail in eight is turned away, and goes out later."""
+    await show.until(0.05)
+    while True:
+        retried = await show.run(gauge.retried(send_mail.name))
+        line.begins(f"One mail in eight is turned away at first: {retried} sent at the second attempt")
+        await show.pause(0.5)
+
+
+async def dead_letter(show: Show, line: Line) -> None:
+    """A job that cannot succeed is set aside, and put back when its cause is gone."""
+    await show.until(0.5)
+    line.begins("A webhook whose receiver is broken")
+    made = await deliver_webhook.aenqueue(order=1)
+    show.count(made)
+    assert made is not None
+    letter, _ = await show.wait_for(lambda: show.run(gauge.dead_letter(made)))
+    line.text = f"A webhook died after {letter.attempt} attempts: {letter.message}"
+    await show.until(0.68)
+    await show.run(gauge.mend_endpoint())
+    again = (await show.run(operate.requeue([made], ACTOR)))[made]
+    show.scene.enqueued += 1
+
+    async def delivered() -> bool | None:
+        return await show.run(gauge.completed_of([again])) == 1 or None
+
+    _, seconds = await show.wait_for(delivered)
+    line.ends(f"A webhook died after {letter.attempt} attempts; mended, put back, delivered {seconds * 1000:.0f} ms later")
+
+
+async def reminder(show: Show, line: Line) -> None:
+    """A job for a moment, with nobody polling for it."""
+    moment = show.seconds * 0.45
+    made = await send_reminder.using(delay=timedelta(seconds=moment - show.scene.elapsed)).aenqueue(order=1)
+    show.count(made)
+    assert made is not None
+    show.far_off.append(made)
+    line.begins(f"A reminder is due at {clock(moment)}; nobody polls for it")
+    late, _ = await show.wait_for(lambda: show.run(gauge.lateness_ms(made)))
+    line.ends(f"A reminder was due at {clock(moment)}: started {late:.1f} ms after its moment")
+
+
+async def withdrawn(show: Show, line: Line) -> None:
+    """A job that is not wanted any more."""
+    made = await send_reminder.using(delay=timedelta(hours=1)).aenqueue(order=2)
+    show.count(made)
+    assert made is not None
+    show.far_off.append(made)
+    await show.until(0.75)
+    began = time.monotonic()
+    await show.run(operate.cancel([made], "the order was withdrawn", ACTOR))
+    line.ends(f"A reminder nobody wants any more: cancelled in {(time.monotonic() - began) * 1000:.0f} ms")
+
+
+def cancelled(ids: list[UUID]) -> gauge.Statement[dict[UUID, str]]:
+    """Take back what nobody will wait for."""
+    return operate.cancel(ids, "the demo has ended", ACTOR)
+
+
+# In the order in which they begin.
+STORY: Final = (
+    Act("Orders come in, each in one transaction with its job", crowd),
+    Act("A mail server that turns some mails away", flaky_mail),
+    Act("A reminder for later", reminder),
+    Act(f"{PICTURES:,} pictures at once", burst),
+    Act("A worker killed with -9 in the middle of its jobs", crash),
+    Act("A webhook that fails for good", dead_letter),
+    Act("A reminder nobody wants any more", withdrawn),
+)

@@ -1,0 +1,152 @@
+"""The calls whose plans are guarded: each with what it needs, and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID, uuid4
+
+from tests.sessions import Session, call, query, value
+from tests.verbs import claim, complete, enqueue, enqueue_many, fail, register, settle, worker_claim
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Something to be watched: `prepare` is not."""
+
+    act: Callable[[Session], object]
+    prepare: Callable[[Session], object] = lambda db: None
+    # The rows that a scan or a sort of it may look at.
+    most_rows: int = 100
+
+
+_WORKER = UUID("00000000-0000-4000-8000-000000000001")
+_KNOWN = UUID("01890000-0000-7000-8000-000000000001")
+
+
+def present(db: Session) -> None:
+    """The worker is registered, and ten jobs are in line."""
+    db.execute("delete from wakeful.worker where id = %s", [_WORKER])
+    arguments = {"name": "w", "queues": None, "tasks": ["t"], "slots": 4, "lease": "1 hour"}
+    call(db, "register_1", worker_id=_WORKER, **arguments)
+    enqueue_many(db, [{"task": "t", "priority": 9} for _ in range(10)])
+
+
+def holding(db: Session) -> None:
+    """The worker holds ten jobs."""
+    present(db)
+    worker_claim(db, _WORKER, want=10)
+
+
+def held_ids(db: Session) -> tuple[list[UUID], list[int]]:
+    rows = query(
+        db, "select id, epoch from wakeful.job where state = 2 and worker_id = %s order by id limit 10", _WORKER
+    )
+    return [row["id"] for row in rows], [row["epoch"] for row in rows]
+
+
+def complete_ten(db: Session) -> None:
+    ids, epochs = held_ids(db)
+    call(db, "complete_1", worker_id=_WORKER, ids=ids, epochs=epochs)
+
+
+def turn(db: Session) -> None:
+    ids, epochs = held_ids(db)
+    worker_claim(db, _WORKER, want=10, tend=False, done_ids=ids, done_epochs=epochs)
+
+
+def fail_ten(db: Session) -> None:
+    ids, epochs = held_ids(db)
+    endings = [(id, epoch, "failed", "1 day") for id, epoch in zip(ids, epochs, strict=True)]
+    assert settle(db, _WORKER, endings) == []
+
+
+def extend_ten(db: Session) -> None:
+    ids, epochs = held_ids(db)
+    query(
+        db,
+        "select * from wakeful.extend_1(%s, %s, %s::bigint[], array_fill(interval '1 day', array[10]))",
+        *(_WORKER, ids, epochs),
+    )
+
+
+def lapsed(db: Session) -> None:
+    """Five jobs whose own leases have lapsed, and a worker whose lease has, with one."""
+    enqueue_many(db, [{"task": "t", "priority": 10} for _ in range(6)])
+    claim(db, uuid4(), want=5, queues=["default"], tasks=["t"], lease="1 microsecond")
+    gone = register(db)
+    worker_claim(db, gone, want=1, tend=False)
+    db.execute("update wakeful.worker set lease_expires_at = now() where id = %s", [gone])
+
+
+def due(db: Session) -> None:
+    """Five scheduled jobs whose time has come."""
+    enqueue_many(db, [{"task": "t", "delay": "1 microsecond"} for _ in range(5)])
+    db.execute(
+        "update wakeful.job set state = 0, ready_at = null, run_at = now() - interval '1 day'"
+        " where id in (select id from wakeful.job where state = 1 and task = 't' and rank = 0 limit 5)"
+    )
+
+
+def buried(db: Session) -> None:
+    fail(db, claim(db, _WORKER, queues=["default"], tasks=["t"])[0], no_retry=True)
+
+
+def requeue_newest(db: Session) -> None:
+    [row] = query(
+        db, "select id from wakeful.dead_letter where not acknowledged order by died_at desc limit 1"
+    )
+    value(db, "requeue", id=row["id"])
+
+
+def twins(db: Session) -> None:
+    enqueue(db, dedup_key="watched", delay="1 day", dedup="replace")
+
+
+def finish_known(db: Session) -> None:
+    enqueue(db, id=_KNOWN, priority=100)
+    for held in claim(db, queues=["default"], tasks=["t"]):
+        complete(db, held)
+
+
+def warm(db: Session) -> None:
+    """Run every statement behind the calls once, as an idle worker does all day."""
+    for one in CALLS.values():
+        one.prepare(db)
+        one.act(db)
+    db.execute("delete from wakeful.job")
+
+
+_SERVED = {"queues": ["default"], "lanes": [1], "limits": [10], "tasks": ["t"]}
+
+CALLS = {
+    "claim_1": Call(partial(worker_claim, worker=_WORKER, want=10, sleeps="all", pass_on=True), present),
+    "claim_1 that only takes": Call(partial(worker_claim, worker=_WORKER, want=10, tend=False), present),
+    "claim_1 that comes back short": Call(
+        partial(worker_claim, worker=_WORKER, tasks=["t", "nobody's"], queues=["empty", "vacant"]), present
+    ),
+    "claim_1 that completes the last batch": Call(turn, holding),
+    "pulse_1": Call(
+        lambda db: call(db, "pulse_1", worker_id=_WORKER, lease="1 hour", canary=1, **_SERVED), present
+    ),
+    "claim of everything": Call(partial(claim, worker=_WORKER, want=10), present),
+    "complete_1": Call(complete_ten, holding),
+    "complete_1 that is refused": Call(
+        lambda db: call(db, "complete_1", worker_id=_WORKER, ids=[uuid4() for _ in range(10)], epochs=[1] * 10)
+    ),
+    "settle_1": Call(fail_ten, holding),
+    "extend_1": Call(extend_ten, holding),
+    "leave_1": Call(lambda db: value(db, "leave_1", worker_id=_WORKER), holding),
+    "promote": Call(lambda db: value(db, "promote", queues=["default"], tasks=["t"]), due),
+    "rescue": Call(lambda db: value(db, "rescue"), lapsed),
+    "expire": Call(lambda db: value(db, "expire"), lambda db: enqueue(db, expires_at="2001-01-01")),
+    "enqueue": Call(enqueue),
+    "enqueue of a known id": Call(partial(enqueue, id=_KNOWN), finish_known),
+    "enqueue of a twin": Call(partial(enqueue, dedup_key="watched", dedup="replace", delay="1 day"), twins),
+    "enqueue_many": Call(lambda db: enqueue_many(db, [{"task": "t", "priority": 1} for _ in range(10)])),
+    "cancel": Call(lambda db: value(db, "cancel", id=_KNOWN)),
+    "requeue": Call(
+        requeue_newest, lambda db: (present(db), buried(db)), most_rows=10**9
+    ),
+}
