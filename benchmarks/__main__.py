@@ -3,23 +3,47 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
+from benchmarks.alone import alone
 from benchmarks.bench import ROOT
+from benchmarks.check import moves
 from benchmarks.contestants import chosen
-from benchmarks.options import read_options
+from benchmarks.options import Options, read_options
+from benchmarks.report.page import publish
+from benchmarks.report.terminal import tell
+from benchmarks.results import Results, read_results
 from benchmarks.run import run
 
 BUILD = ROOT / ".build" / "bench"
+DOCS = ROOT / "docs" / "explanation"
+PUBLISHED = DOCS / "benchmarks" / "results.json"
 
 
 def main() -> int:
+    """Exit with 1 when a check finds that something got worse."""
     options = read_options()
-    results = run(
-        chosen(options.peers), options.measurements, rounds=options.rounds, sizes=options.sizes, folder=BUILD
-    )
+    if options.check and not PUBLISHED.exists():
+        print(f"Nothing is published in {PUBLISHED}: run `make bench-peers` first.", file=sys.stderr)
+        return 1
+    with alone(BUILD):
+        results = run(
+            chosen(options.peers),
+            options.measurements,
+            rounds=options.rounds,
+            sizes=options.sizes,
+            folder=BUILD,
+        )
     results.write(BUILD / "results.json")
-    return 0
+    print("\n" + tell(results, options.measurements))
+    if options.publish:
+        print(f"Written to {publish(results, options.measurements, DOCS)}")
+    return _check(results, options) if options.check else 0
+
+
+def _check(results: Results, options: Options) -> int:
+    moved = list(moves(read_results(PUBLISHED), results, options.measurements))
+    print("\n".join(map(str, moved)) or "No ratio has moved.")
+    return int(any(move.worse for move in moved))
 
 
 if __name__ == "__main__":

@@ -23,9 +23,7 @@ def describe_machine(server: Server) -> dict[str, Any]:
         "load_at_start": round(os.getloadavg()[0], 2),
         "postgresql": server.version,
         "python": platform.python_version(),
-        "packages": {
-            name: _version(name) for name in ("wakeful", "psycopg", "asyncpg", "sqlalchemy", "uvloop")
-        },
+        "packages": {name: _version(name) for name in ("wakeful", "psycopg", "asyncpg", "sqlalchemy", "uvloop")},
         "server_settings": server.settings(),
     }
 

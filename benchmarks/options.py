@@ -52,15 +52,11 @@ def read_options(arguments: Sequence[str] | None = None) -> Options:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m benchmarks", description=__import__("benchmarks").__doc__)
     names = ", ".join(measurement.name for measurement in MEASUREMENTS)
-    parser.add_argument(
-        "--peers", default="few", help="all, few (the default), none, or names with commas between"
-    )
+    parser.add_argument("--peers", default="few", help="all, few (the default), none, or names with commas between")
     parser.add_argument("--only", metavar="NAME[,NAME]", help=f"some of the measurements: {names}")
     parser.add_argument("--rounds", type=int, help="rounds, in alternating order (3)")
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: does it work at all?")
-    parser.add_argument(
-        "--long", action="store_true", help="also ten million finished jobs, and memory over a million"
-    )
+    parser.add_argument("--long", action="store_true", help="also ten million finished jobs, and memory over a million")
     parser.add_argument(
         "--publish", action="store_true", help="write docs/explanation/benchmarks.md; a complete run does"
     )

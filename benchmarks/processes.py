@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 SECONDS_TO_STOP = 6.0
@@ -51,10 +52,8 @@ class Group:
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
     def _signal(self, number: signal.Signals) -> None:
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            pass
 
     def _members(self) -> dict[int, list[str]]:
         """The fields of /proc/PID/stat behind the name, of each process of the group that is not a zombie."""

@@ -52,9 +52,7 @@ class Results:
 
     def systems_in(self, measurement: str) -> list[str]:
         """Those that were measured, in order of appearance."""
-        found = (
-            sample.system for sample in self.samples if sample.measurement == measurement and sample.values
-        )
+        found = (sample.system for sample in self.samples if sample.measurement == measurement and sample.values)
         return list(dict.fromkeys(found))
 
     def problems(self) -> list[Sample]:

@@ -64,9 +64,7 @@ def _in_turn(systems: Sequence[System], number: int) -> list[System]:
     return list(systems if number % 2 else reversed(systems))
 
 
-def _measure(
-    bench: Bench, measurement: Measurement, systems: Sequence[System], number: int, results: Results
-) -> None:
+def _measure(bench: Bench, measurement: Measurement, systems: Sequence[System], number: int, results: Results) -> None:
     taking_part = [system for system in systems if measurement.applies_to(system)]
     if not taking_part:
         return
@@ -85,13 +83,9 @@ def _sample(bench: Bench, measurement: Measurement, system: System, number: int)
         print(f"  {system.title:28} failed: {problem}", flush=True)
         return Sample(measurement.name, system.name, number, {}, str(problem))
     told = ", ".join(
-        f"{short(values[figure.key])} {figure.unit}"
-        for figure in measurement.figures[:3]
-        if figure.key in values
+        f"{short(values[figure.key])} {figure.unit}" for figure in measurement.figures[:3] if figure.key in values
     )
-    notes = ", ".join(
-        f"{key} {short(values[key])}" for key in ("lost", "doubled", "cut_off") if values.get(key)
-    )
+    notes = ", ".join(f"{key} {short(values[key])}" for key in ("lost", "doubled", "cut_off") if values.get(key))
     took = f"[{time.monotonic() - began:.1f} s]"
     print(f"  {system.title:28} {told:40} {notes} {took}", flush=True)
     return Sample(measurement.name, system.name, number, dict(values))

@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from wakeful.database.embedded import EmbeddedServer, ensure, stop
+from wakeful.database.embedded import EmbeddedServer, ensure, reset, stop
 from wakeful.database.embedded.binaries import find_binaries
 
 # Room for a working set, and statements counted. Everything that decides durability is left as it is by default.
@@ -62,9 +62,7 @@ class Server:
 
     def drop(self, database: str) -> None:
         """Drop it, whoever is connected."""
-        self.admin.execute(
-            sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(database))
-        )
+        self.admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(database)))
 
     def exists(self, database: str) -> bool:
         """Whether there is such a database."""
@@ -97,7 +95,7 @@ class Server:
                 join pg_database d on d.oid = s.dbid where d.datname = %s and s.toplevel group by 1""",
             [database],
         )
-        return {query: calls for query, calls in rows}
+        return dict(rows.fetchall())
 
     def settings(self) -> dict[str, str]:
         """What is not as PostgreSQL has it by default."""
@@ -127,7 +125,8 @@ def _cpu_seconds(postmaster: int) -> float:
 
 @contextmanager
 def running_server(directory: Path) -> Iterator[Server]:
-    """Started for this run, stopped at its end."""
+    """A cluster made for this run, stopped at its end; whatever the last run left is removed."""
+    reset(directory)
     server = Server(ensure(directory, settings=SETTINGS, linger_seconds=1))
     try:
         yield server

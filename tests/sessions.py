@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 from uuid import UUID, uuid4
 
 import psycopg
@@ -17,8 +17,6 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 Session: TypeAlias = psycopg.Connection[dict[str, Any]]
-P = ParamSpec("P")
-T = TypeVar("T")
 
 STALE, DUPLICATE, INVALID, MISSING, REFUSED, LAPSED = ("WF001", "WF002", "WF003", "WF004", "WF005", "WF006")
 
@@ -55,12 +53,8 @@ def scalar(db: Session, statement: str, *params: object) -> Any:
 
 def call(db: Session, function: str, **arguments: object) -> list[dict[str, Any]]:
     """The rows of a function of the schema, its arguments given by name; dictionaries travel as jsonb."""
-    named = [
-        sql.SQL("{} => {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in sorted(arguments)
-    ]
-    statement = sql.SQL("select * from wakeful.{}({})").format(
-        sql.Identifier(function), sql.SQL(", ").join(named)
-    )
+    named = [sql.SQL("{} => {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in sorted(arguments)]
+    statement = sql.SQL("select * from wakeful.{}({})").format(sql.Identifier(function), sql.SQL(", ").join(named))
     sent = {name: Jsonb(value) if isinstance(value, dict) else value for name, value in arguments.items()}
     return db.execute(statement, sent).fetchall()
 
@@ -80,6 +74,15 @@ def refusal(sqlstate: str, match: str | None = None) -> Iterator[None]:
     assert caught.value.sqlstate == sqlstate, caught.value
 
 
+def sqlstate_of(act: Callable[[], object]) -> str | None:
+    """The SQLSTATE that an act is refused with; None when it is not."""
+    try:
+        act()
+    except psycopg.Error as refused:
+        return refused.sqlstate
+    return None
+
+
 class Ear:
     """Hears what is sent on the common channel and on those of the given workers."""
 
@@ -92,7 +95,7 @@ class Ear:
     def heard(self, sender: Session) -> list[dict[str, Any]]:
         """Everything sent since the last call; notifications arrive in order, so a mark of ours ends them."""
         sender.execute("select pg_notify(%s, '')", [self._end])
-        hints = []
+        hints: list[dict[str, Any]] = []
         for notification in self._conn.notifies(timeout=10):
             if notification.channel == self._end:
                 return hints
@@ -107,10 +110,15 @@ def background() -> Iterator[Callable[..., Future[Any]]]:
         yield pool.submit
 
 
-def wait_until_blocked(observer: Session, blocked: Session) -> None:
-    """Return once the session waits for a lock of another one."""
+def wait_until_blocked(observer: Session, blocked: Session, act: Future[Any] | None = None) -> None:
+    """Return once the session waits for a lock of another one, or its act, if that is given, is over."""
     pid = blocked.info.backend_pid
-    until(lambda: bool(scalar(observer, "select cardinality(pg_blocking_pids(%s)) > 0", pid)))
+
+    def met() -> bool:
+        over = act is not None and act.done()
+        return over or bool(scalar(observer, "select cardinality(pg_blocking_pids(%s)) > 0", pid))
+
+    until(met)
 
 
 def until(condition: Callable[[], bool], seconds: float = 10) -> None:

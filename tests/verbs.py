@@ -111,14 +111,18 @@ def complete(db: Session, held: Held, result: object = None) -> None:
     call(db, "complete", **held.fence, result=None if result is None else Jsonb(result))
 
 
+def complete_all(db: Session, worker: UUID, held: Sequence[Held]) -> list[dict[str, Any]]:
+    """Complete jobs of one worker set-wise; the refused ones come back."""
+    ids, epochs = [one.id for one in held], [one.epoch for one in held]
+    return call(db, "complete_1", worker_id=worker, ids=ids, epochs=epochs)
+
+
 def fail(db: Session, held: Held, **options: object) -> None:
     """Fail a job; the code and message are made up unless they are given."""
     call(db, "fail", **held.fence, **{"code": "boom", "message": "it broke", **options})
 
 
-def settle(
-    db: Session, worker: UUID, endings: Iterable[tuple[UUID, int, str, str | None]]
-) -> list[dict[str, Any]]:
+def settle(db: Session, worker: UUID, endings: Iterable[tuple[UUID, int, str, str | None]]) -> list[dict[str, Any]]:
     """End attempts set-wise, each by (id, epoch, outcome, retry_in); the refused ones come back."""
     given = list(endings)
     return query(

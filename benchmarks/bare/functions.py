@@ -1,4 +1,4 @@
-"""wakeful's SQL functions, called by psycopg from a plain loop: what the database's side costs, without the client's."""
+"""wakeful's SQL functions, called by psycopg from a plain loop: what the database's side costs."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ ENQUEUE = "select wakeful.enqueue('noop', %s::jsonb)"
 ENQUEUE_MANY = """select place, id, action from wakeful.enqueue_batch_1(%s::uuid[], array['noop'], %s::text[],
     fresh => true)"""
 REGISTER = "select wakeful.register_1(%s, 'bench', array['default'], array['noop'], 500, interval '1 hour')"
-TURN = """select id, payload::text, epoch, rank, ready_at from wakeful.turn_1(%s::uuid, %s::uuid[], %s::bigint[], null,
-    array['default'], array[1], array[%s::integer], array['noop'], array[%s::smallint], array[%s::timestamptz],
-    array[%s::uuid])"""
+TURN = """select id, payload::text, epoch, rank, ready_at from wakeful.claim_1(%s::uuid, array['default'], array[1],
+    array[%s::integer], array['noop'], h_ranks => array[%s::smallint], h_ready_ats => array[%s::timestamptz],
+    h_ids => array[%s::uuid], tend => false, done_ids => %s::uuid[], done_epochs => %s::bigint[])"""
 
 Position = tuple[Any, Any, Any]
 FROM_THE_START: Position = (None, None, None)
@@ -70,15 +70,16 @@ class Functions(Driver):
         noop = handlers(probe)["noop"]
         conn, worker = await self._connect(), uuid4()
         await conn.execute(REGISTER, [worker])
-        ids: list[UUID] = []
-        epochs: list[int] = []
+        held: list[tuple[UUID, int]] = []
         after = FROM_THE_START
         while True:
-            values = [worker, ids, epochs, load.batch or BATCH, *after]
-            rows = (await (await conn.execute(TURN, values, prepare=True)).fetchall())[:-1]
+            done = [[id for id, _ in held], [epoch for _, epoch in held]]
+            turn = await conn.execute(TURN, [worker, load.batch or BATCH, *after, *done], prepare=True)
+            # The last row is the report.
+            rows = (await turn.fetchall())[:-1]
             for row in rows:
                 await noop(json.loads(row[1])["n"])
-            ids, epochs = [row[0] for row in rows], [row[2] for row in rows]
+            held = sorted((row[0], row[2]) for row in rows)
             if rows:
                 after = max((row[3], row[4], row[0]) for row in rows)
             else:

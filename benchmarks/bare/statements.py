@@ -17,8 +17,8 @@ create table bare.job (like wakeful.job including all) with (fillfactor = 85, au
 create table bare.finished_job (like wakeful.finished_job including all);
 """
 
-_COLUMNS = """insert into bare.job (id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, created_at, updated_at,
-    correlation_id, payload)"""
+_COLUMNS = """insert into bare.job (id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, created_at,
+    updated_at, correlation_id, payload)"""
 
 INSERT_ONE = f"""{_COLUMNS}
 values (%s::uuid, 'default', 'noop', 1, 0, 5, false, now(), now(), now(), now(), %s::uuid, %s::jsonb)"""
@@ -38,8 +38,9 @@ update bare.job j set state = 2, attempt = attempt + 1, epoch = epoch + 1, worke
     updated_at = now()
 from picked where j.id = picked.id returning j.id, j.payload::text"""
 
-_HISTORY = """id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at, expires_at,
-    created_at, worker_id, correlation_id, parent_id, origin_id, dedup_key, tenant, created_by, payload, metadata, attempts"""
+_HISTORY = """id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at,
+    expires_at, created_at, worker_id, correlation_id, parent_id, origin_id, dedup_key, tenant, created_by, payload,
+    metadata, attempts"""
 
 SETTLE = f"""with gone as (delete from bare.job where id = any (%s::uuid[]) returning *)
 insert into bare.finished_job ({_HISTORY})

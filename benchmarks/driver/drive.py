@@ -39,12 +39,15 @@ class Driver(ABC):
 
     async def setup(self) -> None:
         """Make the schema in an empty database."""
+        return
 
     async def open(self) -> None:
         """Get ready to enqueue."""
+        return
 
     async def close(self) -> None:
         """Let go of connections."""
+        return
 
     @abstractmethod
     async def enqueue(self, handler: Handler, number: int) -> object:

@@ -37,9 +37,7 @@ async def one_by_one(enqueue: Enqueue, *, seconds: float, callers: int) -> dict[
     return {"jobs": calls, "seconds": time.perf_counter() - began}
 
 
-def one_by_one_in_threads(
-    enqueue: Callable[[int], object], *, seconds: float, callers: int
-) -> dict[str, float]:
+def one_by_one_in_threads(enqueue: Callable[[int], object], *, seconds: float, callers: int) -> dict[str, float]:
     """The same for a library without async."""
     numbers = itertools.count(callers)
     for number in range(callers):

@@ -69,9 +69,7 @@ def _unpack(folder: Path) -> Installed:
     found = next((folder / "root").glob("usr/bin/redis-server"), None)
     if found is None:
         raise NotInstalled("Debian's redis package has no redis-server")
-    environment = {
-        "LD_LIBRARY_PATH": ":".join(str(path) for path in (folder / "root/usr/lib").glob("*-linux-*"))
-    }
+    environment = {"LD_LIBRARY_PATH": ":".join(str(path) for path in (folder / "root/usr/lib").glob("*-linux-*"))}
     return Installed((str(found),), {"redis": _version([str(found)], environment)}, environment)
 
 

@@ -18,8 +18,11 @@ CALLS_UNTIL_PLANS_ARE_KEPT = 10
 
 
 def claim(bench: Bench, system: System) -> Values:
-    """Claims of 100, in plain SQL, on sessions whose plans were made while the tables were empty: one database with
-    1 million finished, 1 million scheduled, 100,000 dead jobs and 100,000 of a task that nobody registered, one with none."""
+    """Claims of 100, in plain SQL, on sessions whose plans were made while the tables were empty.
+
+    One database has 1 million finished, 1 million scheduled, 100,000 dead jobs and 100,000 of a task that nobody
+    registered, the other has none; they are asked in turn.
+    """
     claims = bench.sizes.claims
     crowd = int(bench.sizes.scheduled_millions * 1e6)
     with (

@@ -18,7 +18,7 @@ SECONDS_TO_CALM_DOWN = 5.0
 def herd(bench: Bench, system: System) -> Values:
     """Twenty idle worker processes, one job: the claims that it causes, in all of them together.
 
-    From pg_stat_statements in the second after the job was enqueued; the pulse, which comes by the clock, is not counted.
+    From pg_stat_statements in the second after the job was enqueued; the pulse comes by the clock and is not counted.
     """
     load = Load("noop", slots=SLOTS)
     with bench.site(system) as site, site.workers(load, processes=bench.sizes.herd):

@@ -11,7 +11,7 @@ from benchmarks.system import System
 
 
 def history(bench: Bench, system: System) -> Values:
-    """Drain of no-ops, one process, with so many million finished jobs in the tables, and with scheduled ones besides."""
+    """Drain of no-ops, one process, with millions of finished jobs in the tables, and with scheduled ones."""
     values: dict[str, float] = {}
     for millions in bench.sizes.history_millions:
         values[f"finished_{millions:g}m"] = _rate(bench, system, millions, 0)

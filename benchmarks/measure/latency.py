@@ -26,7 +26,7 @@ FIGURES = (
 
 
 def idle(bench: Bench, system: System) -> Values:
-    """From the call that enqueues to the start of the handler: a job every 50 ms, a worker of 4 slots that has nothing else."""
+    """From the call that enqueues to the start of the handler: a job every 50 ms, and an idle worker of 4 slots."""
     with bench.site(system) as site:
         return _paced(site, Load("noop", slots=SLOTS), bench.sizes.waits, IDLE_INTERVAL_MS)
 

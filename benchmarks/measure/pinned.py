@@ -22,8 +22,10 @@ _FIGURES = (
 
 
 def own_batch(bench: Bench, system: System) -> Values:
-    """Four rounds of 20,000 no-ops, filled and drained by a worker at its own batch size, while another session holds an
-    open repeatable-read transaction, so that no dead row can be removed."""
+    """Four rounds of 20,000 no-ops, filled and drained by a worker at its own batch size.
+
+    Meanwhile another session holds a repeatable-read transaction open, so that no dead row can be removed.
+    """
     with bench.site(system) as site:
         return _rounds(site, Load("noop"))
 

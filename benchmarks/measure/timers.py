@@ -16,7 +16,7 @@ AHEAD_SECONDS = 2.0
 
 
 def timers(bench: Bench, system: System) -> Values:
-    """Jobs scheduled 2 s ahead, one due every 50 ms, on an idle worker of 4 slots: from the moment asked for to the start."""
+    """From the moment asked for to the start: jobs scheduled 2 s ahead, one due every 50 ms, a worker of 4 slots."""
     jobs = bench.sizes.timers
     load = Load("noop", slots=SLOTS)
     with bench.site(system) as site, site.workers(load):

@@ -35,7 +35,8 @@ def add_ready(conn: Connection, jobs: int) -> None:
 def add_dead(conn: Connection, jobs: int) -> None:
     """Dead letters."""
     conn.execute(
-        """insert into wakeful.dead_letter (id, task, queue, correlation_id, error_code, error_message, died_at, original_job)
+        """insert into wakeful.dead_letter (id, task, queue, correlation_id, error_code, error_message, died_at,
+            original_job)
         select wakeful.new_id(), 'noop', 'default', gen_random_uuid(), 'ValueError', 'no', now(), '{}'
         from generate_series(1, %s) n""",
         [jobs],

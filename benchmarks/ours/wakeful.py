@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import asyncio
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -21,7 +21,8 @@ SYSTEM = System(
     module="benchmarks.ours.wakeful",
     home=Own(),
     settings="100 slots, history kept, fenced",
-    unfinished="select exists (select from wakeful.job where state < 2 or task <> 'hold')",
+    unfinished="""select exists (select from wakeful.job where state = 1)
+        or exists (select from wakeful.job where state = 2)""",
     handlers=frozenset(("noop", "sleep", "sync", "hold")),
     schedules=True,
 )
@@ -38,7 +39,9 @@ class Ours(Driver):
 
     async def setup(self) -> None:
         program = Path(sys.executable).parent / "wakeful"
-        subprocess.run([program, "migrate", "up", "--dsn", self.dsn], check=True)
+        migration = await asyncio.create_subprocess_exec(program, "migrate", "up", "--dsn", self.dsn)
+        if await migration.wait():
+            raise SystemExit("wakeful migrate up failed")
 
     async def open(self) -> None:
         self.tasks = self._tasks(None)

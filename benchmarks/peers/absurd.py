@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ SYSTEM = System(
     kind="peer",
     module="benchmarks.peers.absurd",
     home=Python(("absurd-sdk", "absurdctl")),
-    settings=f"concurrency 50, batch of 50, polled every {POLL_SECONDS * 1000:.0f} ms; no bulk enqueue of its own",
+    settings=f"concurrency 50, batch of 50, polled every {POLL_SECONDS * 1000:.0f} ms; no bulk enqueue",
     unfinished="select exists (select from absurd.t_default where state in ('pending', 'running', 'sleeping'))",
     jobs=5_000,
 )
@@ -33,7 +32,9 @@ class Absurd(Driver):
     async def setup(self) -> None:
         installer = Path(sys.executable).parent / "absurdctl"
         for command in (["init"], ["create-queue", "default"]):
-            await asyncio.to_thread(subprocess.run, [installer, *command, "-d", self.dsn], check=True)
+            made = await asyncio.create_subprocess_exec(installer, *command, "-d", self.dsn)
+            if await made.wait():
+                raise SystemExit(f"absurdctl {command[0]} failed")
 
     async def open(self) -> None:
         # A client has one connection.

@@ -19,7 +19,7 @@ SYSTEM = System(
     kind="peer",
     module="benchmarks.peers.dbos",
     home=Python(("dbos",)),
-    settings=f"worker concurrency 50, polled every {POLL_SECONDS * 1000:.0f} ms, pool of 20; no bulk enqueue of its own",
+    settings=f"worker concurrency 50, polled every {POLL_SECONDS * 1000:.0f} ms, pool of 20; no bulk enqueue",
     unfinished="select exists (select from dbos.workflow_status where status in ('ENQUEUED', 'PENDING', 'DELAYED'))",
     jobs=3_000,
 )

@@ -8,6 +8,6 @@ SYSTEM = System(
     kind="peer",
     module="benchmarks.peers.graphile_worker",
     home=Node(("graphile-worker", "pg"), "graphile_worker.mjs"),
-    settings="24 concurrent jobs, local queue of 500, completions batched; keeps no history. Its defaults in the latency runs",
+    settings="24 jobs at once, local queue of 500, completions batched; no history. Its defaults in latency runs",
     unfinished="select exists (select from graphile_worker._private_jobs)",
 )

@@ -34,7 +34,7 @@ class PgQueuer(Driver):
         await self.close()
 
     async def open(self) -> None:
-        import asyncpg
+        import asyncpg  # type: ignore[import-untyped]
         from pgqueuer.db import AsyncpgPoolDriver  # type: ignore[import-not-found]
         from pgqueuer.queries import Queries  # type: ignore[import-not-found]
 

@@ -51,9 +51,7 @@ class Taskiq(Driver):
         slots = str(load.slots or 100)
         limits = ["--max-async-tasks", slots, "--max-prefetch", slots, "--log-level", "ERROR"]
         program = os.path.join(os.path.dirname(sys.executable), "taskiq")
-        os.execv(
-            program, ["taskiq", "worker", "benchmarks.peers.taskiq:make_broker", "--workers", "1", *limits]
-        )
+        os.execv(program, ["taskiq", "worker", "benchmarks.peers.taskiq:make_broker", "--workers", "1", *limits])
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from wakeful.edges.cli.main import cli
 INTRO = """
 # Commands
 
-Every reading command takes `--json`: one JSON document on stdout, and nothing else. An error is a sentence on stderr that
-ends in what to do. Flags that are settings can be given in other ways too: see [settings](settings.md).
+Every reading command takes `--json`: one JSON document on stdout, and nothing else. An error is a sentence on stderr
+that ends in what to do. Flags that are settings can be given in other ways too: see [settings](settings.md).
 """
 
 

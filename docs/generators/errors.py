@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from docs.generators.markdown import anchor, code, joined, paragraphs, table
 from wakeful.edges.cli.main import USAGE_ERRORS
@@ -13,10 +13,11 @@ from wakeful.values.errors import WakefulError
 INTRO = """
 # Errors
 
-Everything that wakeful raises of its own accord is a `WakefulError`. Each error carries its facts as attributes, and its
-message ends in what to do. An error that SQL raises has a reserved SQLSTATE, so that other languages can tell it too; its
-facts are then JSON in DETAIL, and the advice is in HINT. Other errors of the database (a deadlock, a serialization
-failure, a timeout) reach the caller as the driver raises them, since a caller's retry loop looks for those.
+Everything that wakeful raises of its own accord is a `WakefulError`. Each error carries its facts as attributes, and
+its message ends in what to do. An error that SQL raises has a reserved SQLSTATE, so that other languages can tell it
+too; its facts are then JSON in DETAIL, and the advice is in HINT. Other errors of the database (a deadlock, a
+serialization failure, a timeout) reach the caller as the driver raises them, since a caller's retry loop looks for
+those.
 
 A command of the CLI prints the message on stderr, and exits with the code below.
 """
@@ -27,10 +28,7 @@ def page() -> str:
     kinds = list(tree(WakefulError))
     overview = table(
         ["error", "SQLSTATE", "exit code"],
-        [
-            (f"[{kind.__name__}]({anchor(kind.__name__)})", code(kind.sqlstate or ""), exit_code(kind))
-            for kind in kinds
-        ],
+        [(f"[{kind.__name__}]({anchor(kind.__name__)})", code(kind.sqlstate or ""), exit_code(kind)) for kind in kinds],
     )
     return joined(INTRO, overview, *[section(kind) for kind in kinds])
 
@@ -56,10 +54,9 @@ def attributes(kind: type[WakefulError]) -> list[str]:
 
 def example(kind: type[WakefulError]) -> str:
     """What it says when no more is known; nothing where it must be told more."""
-    needed = [
-        one.name for one in inspect.signature(kind).parameters.values() if one.default is inspect.Parameter.empty
-    ]
-    return "" if needed else f"> {kind()}"
+    needed = [one.name for one in inspect.signature(kind).parameters.values() if one.default is inspect.Parameter.empty]
+    make: Callable[[], WakefulError] = kind
+    return "" if needed else f"> {make()}"
 
 
 def exit_code(kind: type[WakefulError]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,12 +19,25 @@ from wakeful.values.errors import WakefulError
 INTRO = """
 # Python
 
-What `import wakeful` exports. Errors have [a page of their own](errors.md). A verb that is awaited has the name of the one
-that blocks with an `a` in front: `enqueue` and `aenqueue` do the same.
+What `import wakeful` exports. Errors have [a page of their own](errors.md). A verb that is awaited has the name of the
+one that blocks with an `a` in front: `enqueue` and `aenqueue` do the same.
 """
 # What tasks and jobs are told, where `**options` stands in a signature.
 OPTIONS = {"TaskOptions": TaskOptions, "EnqueueOptions": EnqueueOptions}
+# What users make themselves; the rest they are given.
+MADE_BY_USERS = {"Wakeful", "Cancel", "Dead", "Retry", "Snooze", "Exponential", "Fixed", "Never", "Steps"}
+# What our own parts ask of each other.
+OURS = {"producer", "template", "text_of", "run_payload", "position"}
 TAKES = {"TaskOptions": "What `@app.task(…)` takes.", "EnqueueOptions": "What `using` and every `enqueue` take."}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A method or property: its name, how it is called, what it promises."""
+
+    name: str
+    written: str
+    text: str
 
 
 def page() -> str:
@@ -52,69 +66,80 @@ def section(name: str, value: Callable[..., Any]) -> str:
     said = paragraphs(value.__doc__)
     if not isinstance(value, type):
         return joined(f"## {name}", shown(name, value), *said)
-    rows = list(fields(value)) + list(members(value))
-    constructor = "" if is_made_by_us(value) else shown(name, value)
-    return joined(f"## {name}", constructor, *said, table(["", ""], rows) if rows else "")
-
-
-def is_made_by_us(value: type) -> bool:
-    """Whether users are given it, and never make one."""
-    return issubclass(value, wakeful.Context | wakeful.SyncContext | tuple) or value.__name__ in (
-        *("ClaimedJob", "JobId", "JobReport", "Queue", "RetryPolicy", "Settings", "Task", "Worker"),
+    told = members(value)
+    plain_names = dict.fromkeys(
+        [*fields(value), *(one.name for one in told if not one.text and one.written == one.name)]
     )
+    facts = f"Fields: {', '.join(map(code, plain_names))}." if plain_names else ""
+    rows = [(code(member.written), member.text) for member in told if member.text]
+    constructor = shown(name, value) if name in MADE_BY_USERS else ""
+    return joined(f"## {name}", constructor, *said, facts, table(["", ""], rows) if rows else "")
 
 
-def fields(value: type) -> Iterator[tuple[str, str]]:
+def fields(value: type) -> list[str]:
     """The fields of a plain value, in order."""
     if dataclasses.is_dataclass(value):
-        names = [one.name for one in dataclasses.fields(value)]
-    else:
-        names = list(getattr(value, "_fields", ()))
-    if names:
-        yield "fields", ", ".join(map(code, names))
+        return [one.name for one in dataclasses.fields(value)]
+    return list(getattr(value, "_fields", ()))
 
 
-def members(value: type) -> Iterator[tuple[str, str]]:
+def members(value: type) -> list[Member]:
     """Public methods and properties of ours, in the order in which they are written, bases first."""
-    seen: dict[str, tuple[str, str]] = {}
+    found: dict[str, Member] = {}
     for kind in reversed(value.__mro__):
-        if kind.__module__.partition(".")[0] != "wakeful":
-            continue
-        for name, member in vars(kind).items():
-            if not name.startswith("_") and (row := described(name, member)) is not None:
-                seen[name] = row
-    yield from seen.values()
+        if kind.__module__.partition(".")[0] == "wakeful":
+            for name, member in vars(kind).items():
+                if not name.startswith("_") and name not in OURS and (made := described(name, member)) is not None:
+                    found[name] = made
+    return [paired(one, found) for one in found.values() if not is_twin(one, found)]
 
 
-def described(name: str, member: object) -> tuple[str, str] | None:
+def described(name: str, member: object) -> Member | None:
     """A method's signature or a property's name, and its promise; None for what is neither."""
     match member:
         case property():
-            return code(name), promise(member.fget.__doc__ if member.fget else "")
+            return Member(name, name, promise(member.fget.__doc__ if member.fget else ""))
         case cached_property():
-            return code(name), promise(member.func.__doc__)
+            return Member(name, name, promise(member.func.__doc__))
+        case _ if inspect.ismemberdescriptor(member):
+            return Member(name, name, "")
+        case _ if inspect.isfunction(member) and member.__name__ != name:
+            return Member(name, f"{name}(…)", f"Another name for `{member.__name__}`.")
         case _ if inspect.isfunction(member):
-            return code(one_line(name, member)), promise(member.__doc__)
+            wait = "await " if inspect.iscoroutinefunction(member) else ""
+            return Member(name, wait + one_line(name, member), promise(member.__doc__))
     return None
+
+
+def is_twin(member: Member, others: Mapping[str, Member]) -> bool:
+    """Whether it is the awaited form of another verb, and is told there."""
+    return member.name.startswith("a") and member.name[1:] in others
+
+
+def paired(member: Member, others: Mapping[str, Member]) -> Member:
+    """The verb with its awaited form named beside it."""
+    twin = others.get(f"a{member.name}")
+    return member if twin is None else Member(member.name, member.written, f"{member.text} Awaited: `{twin.name}`.")
 
 
 def shown(name: str, value: Callable[..., Any]) -> str:
     """A signature as a block of its own, an argument a line where they do not fit on one."""
     text = one_line(name, value)
     if len(text) > 110:
-        inside, _, answer = text[len(name) + 1 :].rpartition(")")
-        arguments = ",\n    ".join(str(one) for one in arguments_of(value)) if inside else ""
-        text = f"{name}(\n    {arguments}\n){answer}"
+        listed, answer = ",\n    ".join(arguments_of(value)), text.rpartition(")")[2]
+        text = f"{name}(\n    {listed},\n){answer}"
     return f"```text\n{text}\n```"
 
 
 def one_line(name: str, value: Callable[..., Any]) -> str:
     """Name, arguments and answer."""
-    if isinstance(value, type) and value.__init__ is Exception.__init__:
+    if isinstance(value, type) and "__init__" not in vars(value) and issubclass(value, Exception):
         return f"{name}(message)"
     returns = inspect.signature(value).return_annotation
-    answer = "" if isinstance(value, type) or returns is inspect.Signature.empty else f" -> {plain(returns)}"
-    return f"{name}({', '.join(arguments_of(value))}){answer}"
+    answer = "" if isinstance(value, type) or returns is inspect.Signature.empty else plain(returns)
+    # What yields is a context manager here, and its docstring says of what.
+    shown_answer = f" -> {answer}" if answer and "Iterator" not in answer else ""
+    return f"{name}({', '.join(arguments_of(value))}){shown_answer}"
 
 
 def arguments_of(value: Callable[..., Any]) -> list[str]:
@@ -130,10 +155,11 @@ def arguments_of(value: Callable[..., Any]) -> list[str]:
 
 
 def argument(one: inspect.Parameter) -> str:
-    """One argument."""
-    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+    """One argument. A default that is no literal has no text that would be the same tomorrow."""
+    stars = "*" if one.kind is one.VAR_POSITIONAL else "**" if one.kind is one.VAR_KEYWORD else ""
     kind = "" if one.annotation is one.empty else f": {plain(one.annotation)}"
-    default = "" if one.default is one.empty else f" = {one.default!r}"
+    literal = isinstance(one.default, str | int | float | None)
+    default = "" if one.default is one.empty else f" = {repr(one.default) if literal else '…'}"
     return f"{stars}{one.name}{kind}{default}"
 
 

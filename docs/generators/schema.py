@@ -13,8 +13,8 @@ import wakeful
 FOLDER = Path(wakeful.__file__).parent / "sql" / "schema"
 
 _FUNCTION = re.compile(
-    r"(?P<comment>(?:^--[^\n]*\n)*)^create function wakeful\.(?P<name>\w+)\((?P<arguments>.*?)\)\s+returns\s+(?P<returns>.*?)"
-    r"\s+language ",
+    r"(?P<comment>(?:^--[^\n]*\n)*)^create function wakeful\.(?P<name>\w+)\((?P<arguments>.*?)\)"
+    r"\s+returns\s+(?P<returns>.*?)\s+language ",
     re.MULTILINE | re.DOTALL,
 )
 _VIEW = re.compile(

@@ -14,8 +14,9 @@ from wakeful.config import SECTIONS, Settings
 INTRO = """
 # Settings
 
-A flag comes before `WAKEFUL_<NAME>`, that before the nearest `wakeful.toml` (or `[tool.wakeful]` of a `pyproject.toml`) in
-the working directory or above, that before the default. In a file, each setting stands in its table:
+A flag comes before `WAKEFUL_<NAME>`, that before the nearest `wakeful.toml` (or `[tool.wakeful]` of a
+`pyproject.toml`) in the working directory or above, that before the default. In a file, each setting stands in its
+table:
 
 ```toml
 app = "shop:app"
@@ -66,7 +67,7 @@ ELSEWHERE: Mapping[str, str] = {
     "WAKEFUL_ONCE": "As `--once` of `wakeful worker`.",
     "WAKEFUL_LIMIT": "As `--limit` of `wakeful worker`.",
     "WAKEFUL_DEBUG": "`1`: a command that fails shows the traceback.",
-    "WAKEFUL_TEST_DSN": "For the pytest plugin: the server on which test databases are made, instead of an embedded one.",
+    "WAKEFUL_TEST_DSN": "For the pytest plugin: a server for the test databases, instead of an embedded one.",
     "WAKEFUL_TEST_POSTGRES_BIN": "For the pytest plugin: as its option `--postgres-bin`.",
     "NO_COLOR": "Set to anything: no colours in log lines.",
 }
@@ -74,7 +75,7 @@ ELSEWHERE: Mapping[str, str] = {
 
 def page() -> str:
     """The page."""
-    tables = {"": Settings, **SECTIONS}
+    tables: dict[str, type[Any]] = {"": Settings, **SECTIONS}
     described = [section(name, kind) for name, kind in tables.items()]
     unknown = MEANINGS.keys() - {one.name for kind in tables.values() for one in fields(kind)}
     if unknown:
@@ -114,7 +115,7 @@ def flags(name: str) -> str:
                 spelled = parameter.opts[0] if parameter.param_type_name == "option" else name.upper()
                 found.setdefault(spelled, []).append(path)
     if name == "dsn":
-        return code("--dsn") + " of all commands"
+        return code("--dsn") + " of every command but `db`"
     return "; ".join(f"{code(flag)} of {', '.join(map(code, paths))}" for flag, paths in found.items())
 
 

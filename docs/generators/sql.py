@@ -12,13 +12,13 @@ from wakeful.values.errors import BY_SQLSTATE
 INTRO = """
 # SQL
 
-Everything below is in the schema `wakeful`. Functions are SECURITY DEFINER, so a role needs no right on any table. Name the
-arguments: `queue => 'mail'`. Public signatures do not change within a major version.
+Everything below is in the schema `wakeful`. Functions are SECURITY DEFINER, so a role needs no right on any table. Name
+the arguments: `queue => 'mail'`. Public signatures do not change within a major version.
 [From SQL and other languages](../how-to/sql.md) shows them at work.
 """
 VERSIONED = """
-Python's workers and `app.queue` call these. They carry a version in their name: a change makes a new one, and the old one
-stays for one release, so that workers of two releases run side by side. They are no public interface.
+Python's workers and `app.queue` call these. They carry a version in their name: a change makes a new one, and the old
+one stays for one release, so that workers of two releases run side by side. They are no public interface.
 """
 
 

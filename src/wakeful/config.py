@@ -140,9 +140,9 @@ class LogSettings:
     """What commands that run for long tell. `auto`: text on a terminal, else JSON lines."""
 
     log_format: Annotated[Literal["auto", "json", "text"], _one_of("auto", "json", "text")] = "auto"
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], _one_of("debug", "info", "warning", "error")
-    ] = "info"
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], _one_of("debug", "info", "warning", "error")] = (
+        "info"
+    )
 
 
 @dataclass(frozen=True, slots=True)

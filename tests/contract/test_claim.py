@@ -109,9 +109,7 @@ def test_lanes_have_limits_of_their_own(db: Session) -> None:
     worker = register(db)
     for queue in ("fast", "slow", "slow2"):
         enqueue_many(db, [{"task": "t", "queue": queue} for _ in range(5)])
-    taken, _ = worker_claim(
-        db, worker, queues=["fast", "slow", "slow2"], lanes=[1, 2, 2], limits=[2, 3], want=0
-    )
+    taken, _ = worker_claim(db, worker, queues=["fast", "slow", "slow2"], lanes=[1, 2, 2], limits=[2, 3], want=0)
     by_queue = sorted(held.row["queue"] for held in taken)
     assert by_queue.count("fast") == 2
     assert len(by_queue) == 5

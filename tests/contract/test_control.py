@@ -50,9 +50,7 @@ def test_a_switch_acts_at_once_for_every_session(db: Session, other: Session) ->
     enqueue(other)
     value(db, "switch_task", name="t", enqueuing=False)
     assert value(other, "enqueue", task="t") is None
-    assert [row["action"] for row in enqueue_many(other, [{"task": "t"}, {"task": "u"}])] == [
-        *("off", "inserted")
-    ]
+    assert [row["action"] for row in enqueue_many(other, [{"task": "t"}, {"task": "u"}])] == [*("off", "inserted")]
 
 
 def test_a_rolled_back_switch_does_nothing(db: Session) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from uuid import uuid4
+from typing import Any
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
 
-from tests.sessions import DUPLICATE, Session, call, query, refusal, scalar, shift_clock, value
+from tests.sessions import DUPLICATE, Session, call, query, scalar, shift_clock, value
 from tests.verbs import Held, claim_one, complete, enqueue, fail, job, started, state_of, states
 
 
@@ -160,10 +161,11 @@ def test_a_rerun_that_was_taken_on_is_not_lost_when_its_task_is_switched_off(db:
 
 def test_a_reruns_correlation_is_its_own_its_parents_or_its_twins(db: Session) -> None:
     parent = enqueue(db, "parent", correlation_id=(of_parent := uuid4()))
-    for options, expected in (
+    cases: list[tuple[dict[str, Any], UUID]] = [
         ({"correlation_id": (own := uuid4()), "parent_id": parent}, own),
         ({"parent_id": parent}, of_parent),
-    ):
+    ]
+    for options, expected in cases:
         held = started(db, dedup_key="k")
         following = enqueue(db, dedup_key="k", dedup="rerun", **options)
         complete(db, held)
@@ -194,9 +196,7 @@ def test_a_set_of_completions_starts_all_reruns(db: Session) -> None:
         ids=[held.id for held in running],
         epochs=[held.epoch for held in running],
     )
-    assert {id: state for id, state in states(db).items() if state == "ready"} == dict.fromkeys(
-        following, "ready"
-    )
+    assert {id: state for id, state in states(db).items() if state == "ready"} == dict.fromkeys(following, "ready")
 
 
 def test_the_unique_index_decides(own: Session) -> None:

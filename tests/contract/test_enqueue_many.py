@@ -134,9 +134,7 @@ def test_arrays_that_do_not_match_are_refused(db: Session) -> None:
 def test_a_task_that_is_off_by_default_waits_for_its_switch(db: Session) -> None:
     def batch() -> list[str]:
         ids = [uuid4()]
-        rows = call(
-            db, "enqueue_batch_1", ids=ids, tasks=["t"], payloads=["{}"], default_offs=[True], fresh=False
-        )
+        rows = call(db, "enqueue_batch_1", ids=ids, tasks=["t"], payloads=["{}"], default_offs=[True], fresh=False)
         return actions(rows)
 
     assert batch() == ["off"]

@@ -136,9 +136,7 @@ def test_a_repeat_is_settled_and_not_stale_after_others_have_run_it_too(db: Sess
 
 
 @pytest.mark.parametrize("max_attempts", [1, 5])
-def test_a_claim_whose_own_lease_lapsed_is_stale_whatever_became_of_the_job(
-    db: Session, max_attempts: int
-) -> None:
+def test_a_claim_whose_own_lease_lapsed_is_stale_whatever_became_of_the_job(db: Session, max_attempts: int) -> None:
     """It must not be told that its settlement was taken already: it never was."""
     held = started(db, max_attempts=max_attempts, lease="1 second")
     shift_clock(db, "2 seconds")

@@ -190,8 +190,6 @@ def test_the_pulse_of_a_worker_that_serves_every_queue_finds_the_queues_of_its_t
     ids = {enqueue(db, queue=queue) for queue in ("b", "a", "b", "default")}
     enqueue(db, "other", queue="foreign")
     named = dict(SERVED)
-    rows = call(
-        db, "pulse_1", worker_id=worker, lease="1 hour", canary=None, limits=[9], every_lane=1, **named
-    )
+    rows = call(db, "pulse_1", worker_id=worker, lease="1 hour", canary=None, limits=[9], every_lane=1, **named)
     assert {row["id"] for row in rows if row["id"]} == ids
     assert stats(db) == {"running": 4, "ready": 1}

@@ -89,9 +89,7 @@ def test_a_full_claim_needs_no_next_time(db: Session) -> None:
     assert lone_claim(db, want=3) is None
 
 
-def test_a_short_claim_that_saw_rows_it_could_not_lock_comes_back_in_a_second(
-    db: Session, other: Session
-) -> None:
+def test_a_short_claim_that_saw_rows_it_could_not_lock_comes_back_in_a_second(db: Session, other: Session) -> None:
     id = enqueue(db)
     with other.transaction():
         scalar(other, "select id from wakeful.job where id = %s for update", id)

@@ -26,9 +26,7 @@ def dead(db: Session, **options: object) -> Held:
 
 
 def test_a_dead_letter_is_put_back_as_a_new_job_linked_both_ways(db: Session) -> None:
-    old = dead(
-        db, payload={"a": None}, priority=3, tenant="acme", max_attempts=4, correlation_id=uuid4(), queue="slow"
-    )
+    old = dead(db, payload={"a": None}, priority=3, tenant="acme", max_attempts=4, correlation_id=uuid4(), queue="slow")
     new = value(db, "requeue", id=old.id, actor="ann")
     before, after = job(db, old.id), job(db, new)
     assert after["state"] == "ready"
@@ -142,9 +140,7 @@ def test_dead_letters_are_purged_by_name_and_the_counts_follow(db: Session) -> N
     assert states(db) == {kept.id: "dead"}
     assert stats(db) == {"dead": 1}
     acts = query(db, "select actor, act, job_id from wakeful.audits order by job_id")
-    assert acts == [
-        {"actor": "ann", "act": "purge", "job_id": id} for id in sorted((first.id, second.id))
-    ]
+    assert acts == [{"actor": "ann", "act": "purge", "job_id": id} for id in sorted((first.id, second.id))]
 
 
 def test_every_act_is_audited_and_a_refused_one_is_not(db: Session) -> None:

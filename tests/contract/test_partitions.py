@@ -18,7 +18,6 @@ from tests.sessions import (
     scalar,
     session,
     shift_clock,
-    until,
     value,
     wait_until_blocked,
 )
@@ -78,9 +77,7 @@ def test_making_days_follows_the_clock_and_asks_for_as_many_as_told(own: Session
 @pytest.mark.parametrize(
     ("datestyle", "zone"), [("SQL, DMY", "Asia/Kolkata"), ("German", "America/New_York"), ("ISO", "Asia/Tokyo")]
 )
-def test_the_bounds_are_utc_days_whatever_the_session_thinks_of_dates(
-    own: Session, datestyle: str, zone: str
-) -> None:
+def test_the_bounds_are_utc_days_whatever_the_session_thinks_of_dates(own: Session, datestyle: str, zone: str) -> None:
     own.execute("select set_config('datestyle', %s, false), set_config('timezone', %s, false)", [datestyle, zone])
     value(own, "make_days", ahead=9)
     own.execute("set datestyle = 'ISO'")
@@ -91,9 +88,7 @@ def test_the_bounds_are_utc_days_whatever_the_session_thinks_of_dates(
             "select pg_get_expr(c.relpartbound, c.oid) from pg_class c where c.oid = %s::regclass",
             f"wakeful.finished_job_{day:%Y%m%d}",
         )
-        assert bound == (
-            f"FOR VALUES FROM ('{day} 00:00:00+00') TO ('{day + timedelta(days=1)} 00:00:00+00')"
-        )
+        assert bound == (f"FOR VALUES FROM ('{day} 00:00:00+00') TO ('{day + timedelta(days=1)} 00:00:00+00')")
 
 
 def test_what_has_no_day_goes_to_the_default_partition_and_the_settlement_succeeds(own: Session) -> None:
@@ -157,7 +152,7 @@ def test_a_reader_of_history_stops_retention_and_retention_stops_no_settlement(
         drops = []
         for one in held:
             dropping = start(timed_drop, tender)
-            until(lambda: dropping.done() or blocked(own, tender))
+            wait_until_blocked(own, tender, dropping)
             begun = time.monotonic()
             complete(own, one)
             waited = time.monotonic() - begun
@@ -175,10 +170,6 @@ def timed_drop(db: Session) -> tuple[int, float]:
     begun = time.monotonic()
     dropped = value(db, "drop_days", keep="0")
     return dropped, time.monotonic() - begun
-
-
-def blocked(observer: Session, who: Session) -> bool:
-    return bool(scalar(observer, "select cardinality(pg_blocking_pids(%s)) > 0", who.info.backend_pid))
 
 
 def test_a_reader_of_history_does_not_make_the_making_of_days_fail(own: Session, database: Database) -> None:
@@ -219,7 +210,7 @@ def test_a_fold_under_way_cannot_carry_a_days_counts_past_its_drop(own: Session,
         folder.execute("begin")
         value(folder, "fold_tally")
         dropping = start(value, dropper, "drop_days", keep="0")
-        until(lambda: dropping.done() or blocked(own, dropper))
+        wait_until_blocked(own, dropper, dropping)
         folder.execute("commit")
         dropping.result()
     value(own, "drop_days", keep="0")

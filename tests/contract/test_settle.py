@@ -235,13 +235,10 @@ def test_settling_set_wise_takes_each_by_its_own_outcome(db: Session) -> None:
     outcomes = [("failed", "1 hour"), ("failed", None), ("snoozed", "1 hour"), ("released", "0")]
     helds: list[Held] = [started(db, worker=worker) for _ in range(5)]
     endings = [
-        (held.id, held.epoch, *ending)
-        for held, ending in zip(helds, [*outcomes, ("cancelled", None)], strict=True)
+        (held.id, held.epoch, *ending) for held, ending in zip(helds, [*outcomes, ("cancelled", None)], strict=True)
     ]
     assert settle(db, worker, endings) == []
-    assert [state_of(db, held.id) for held in helds] == [
-        *("scheduled", "dead", "scheduled", "ready", "cancelled")
-    ]
+    assert [state_of(db, held.id) for held in helds] == [*("scheduled", "dead", "scheduled", "ready", "cancelled")]
     assert [job(db, held.id)["attempt"] for held in helds] == [1, 1, 0, 0, 1]
 
 

@@ -99,7 +99,9 @@ def test_a_dead_letter_is_acknowledged_by_someone_and_linked_whole(db: Session, 
 
 
 def test_a_switch_is_of_a_known_kind(db: Session) -> None:
-    insert = "insert into wakeful.control (kind, name, enqueuing, changed_at, changed_by) values (%s, %s, %s, now(), 'x')"
+    insert = (
+        "insert into wakeful.control (kind, name, enqueuing, changed_at, changed_by) values (%s, %s, %s, now(), 'x')"
+    )
     for kind, enqueuing in (("lane", None), ("queue", True)):
         with pytest.raises(psycopg.errors.CheckViolation):
             db.execute(insert, [kind, str(uuid4()), enqueuing])

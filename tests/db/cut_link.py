@@ -44,9 +44,7 @@ class CutLink:
                     link = (source, target, outward, dying)
                     threading.Thread(target=self._carry, args=link, daemon=True).start()
 
-    def _carry(
-        self, source: socket.socket, target: socket.socket, outward: bool, dying: threading.Event
-    ) -> None:
+    def _carry(self, source: socket.socket, target: socket.socket, outward: bool, dying: threading.Event) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
                 if not outward and dying.is_set():

@@ -64,9 +64,8 @@ def app(database: TestDatabase) -> Iterator[Wakeful]:
 
 @pytest.fixture
 def queue(app: Wakeful) -> Iterator[Queue]:
-    made = Queue(app)
-    yield made
-    made.close()
+    yield app.queue
+    app.queue.close()
 
 
 @pytest.fixture(params=["sync", "async"])

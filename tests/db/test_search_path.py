@@ -25,8 +25,7 @@ PLANTED_FUNCTIONS = (
     "pg_notify(text, text) returns void language plpgsql as 'begin raise ''stolen''; end'",
     "current_setting(text) returns text language plpgsql as 'begin raise ''stolen''; end'",
     "format(text, text) returns text language plpgsql as 'begin raise ''stolen''; end'",
-    "gen_random_uuid() returns uuid language sql as"
-    " 'select ''00000000-0000-0000-0000-000000000000''::uuid'",
+    "gen_random_uuid() returns uuid language sql as 'select ''00000000-0000-0000-0000-000000000000''::uuid'",
     "never(uuid, uuid) returns boolean language plpgsql as 'begin raise ''stolen''; end'",
     "never(text, text) returns boolean language plpgsql as 'begin raise ''stolen''; end'",
     "never(bigint, bigint) returns boolean language plpgsql as 'begin raise ''stolen''; end'",
@@ -56,9 +55,7 @@ def attacker(db: Session) -> Iterator[str]:
     name = f"wakeful_test_attacker_{os.getpid()}_{next(_numbers)}"
     who = sql.Identifier(name)
     db.execute(sql.SQL("create role {}").format(who))
-    db.execute(
-        sql.SQL("grant wakeful_producer, wakeful_worker, wakeful_viewer, wakeful_operator to {}").format(who)
-    )
+    db.execute(sql.SQL("grant wakeful_producer, wakeful_worker, wakeful_viewer, wakeful_operator to {}").format(who))
     db.execute(sql.SQL("grant create on schema public to {}").format(who))
     db.execute(sql.SQL("create schema {} authorization {}").format(who, who))
     yield name

@@ -86,24 +86,20 @@ async def test_a_delay_counts_from_the_databases_clock(app: Wakeful, form: Form,
     assert found["run_at"] - found["created_at"] == timedelta(days=200, microseconds=3)
 
 
-async def test_a_task_that_is_not_imported_is_enqueued_by_name(
-    app: Wakeful, form: Form, db: Session
-) -> None:
+async def test_a_task_that_is_not_imported_is_enqueued_by_name(app: Wakeful, form: Form, db: Session) -> None:
     id = await form(app).enqueue("elsewhere.send", {"to": "a@b.c", "parts": [1, 2.5, None]}, queue="mail")
     found = job(db, id)
     assert (found["task"], found["queue"], found["max_attempts"]) == ("elsewhere.send", "mail", 5)
     assert found["payload"] == {"to": "a@b.c", "parts": [1, 2.5, None]}
 
 
-async def test_a_known_task_is_enqueued_by_name_as_by_its_function(
-    app: Wakeful, form: Form, db: Session
-) -> None:
+async def test_a_known_task_is_enqueued_by_name_as_by_its_function(app: Wakeful, form: Form, db: Session) -> None:
     @app.task(name="t", queue="own", max_attempts=2)
     def known(number: int) -> None: ...
 
     found = job(db, await form(app).enqueue("t", {"number": 3}, priority=5))
     assert (found["queue"], found["max_attempts"], found["priority"]) == ("own", 2, 5)
-    with pytest.raises(PayloadError, match="`nmber`|`number`"):
+    with pytest.raises(PayloadError, match="`number` is missing"):
         await form(app).enqueue("t", {"nmber": 3})
 
 
@@ -257,9 +253,7 @@ async def test_a_switch_in_the_database_acts_at_once(
     assert await form(task).enqueue() is not None
 
 
-async def test_a_task_that_defaults_to_off_waits_for_its_switch(
-    app: Wakeful, form: Form, db: Session
-) -> None:
+async def test_a_task_that_defaults_to_off_waits_for_its_switch(app: Wakeful, form: Form, db: Session) -> None:
     task = app.task(name="t", enabled=False)(anything)
     assert await form(task).enqueue() is None
     db.execute("select wakeful.switch_task('t', true)")

@@ -75,9 +75,7 @@ class Watcher:
 
 def scanned(node: Node) -> float:
     """The rows that a scan looked at, kept or not."""
-    removed = sum(
-        node.get(name, 0) for name in ("Rows Removed by Filter", "Rows Removed by Index Recheck")
-    )
+    removed = sum(node.get(name, 0) for name in ("Rows Removed by Filter", "Rows Removed by Index Recheck"))
     return float((node.get("Actual Rows", 0) + removed) * node.get("Actual Loops", 1))
 
 

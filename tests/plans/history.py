@@ -15,7 +15,7 @@ READY = times(2_000)
 _LOADS = (
     """insert into wakeful.finished_job (id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at,
         started_at, finished_at, created_at, worker_id, correlation_id, payload)
-    select gen_random_uuid(), 'default', 't', 3, 0, 1, 5, 1, now(), now(), now(), now() + (mod(n, 7)) * interval '1 day',
+    select gen_random_uuid(), 'default', 't', 3, 0, 1, 5, 1, now(), now(), now(), now() + mod(n, 7) * interval '1 day',
         now(), gen_random_uuid(), gen_random_uuid(), '{}' from generate_series(1, %(finished)s) n""",
     """insert into wakeful.job (id, queue, task, state, rank, max_attempts, pokes, run_at, created_at, updated_at,
         correlation_id, payload, dedup_key, expires_at)
@@ -31,7 +31,8 @@ _LOADS = (
         updated_at, correlation_id, payload)
     select gen_random_uuid(), 'default', 't', 1, 50, 5, false, now(), now(), now(), now(),
         gen_random_uuid(), '{}' from generate_series(1, %(ready)s) n""",
-    """insert into wakeful.dead_letter (id, task, queue, correlation_id, error_code, error_message, died_at, original_job)
+    """insert into wakeful.dead_letter (id, task, queue, correlation_id, error_code, error_message, died_at,
+        original_job)
     select gen_random_uuid(), 't', 'default', gen_random_uuid(), 'E', 'm', now(), '{"attempt": 5, "epoch": 5}'
     from generate_series(1, %(dead)s) n""",
 )

@@ -37,7 +37,5 @@ def test_one_that_must_run_alone_is_found_without_walking_those_that_need_not(gr
 
 
 def test_the_guard_sees_a_full_scan(grown: Grown) -> None:
-    plans = grown.watcher.watch(
-        lambda db: query(db, "select count(*) from wakeful.job where payload @> '{\"no\": 1}'")
-    )
+    plans = grown.watcher.watch(lambda db: query(db, "select count(*) from wakeful.job where payload @> '{\"no\": 1}'"))
     assert offences(plans, 100)

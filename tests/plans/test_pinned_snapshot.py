@@ -45,7 +45,8 @@ def round_of(watcher: Watcher, worker: UUID, horizon: dict[str, Any]) -> tuple[l
 
 
 def test_a_claim_behind_its_horizon_touches_a_flat_number_of_pages(watcher: Watcher) -> None:
-    worker, horizon, touched = register(watcher.db), {}, []
+    worker, touched = register(watcher.db), []
+    horizon: dict[str, Any] = {}
     for _ in range(ROUNDS):
         taken, buffers = round_of(watcher, worker, horizon)
         rank, ready_at, id = position(taken[-1].row)

@@ -48,6 +48,11 @@ class Arena:
         return [running.result() for running in begun]
 
 
+def by(act: Callable[..., Any], *arguments: Any, **named: Any) -> Side:
+    """A side that does this act, whose first argument is the session."""
+    return lambda conn: act(conn, *arguments, **named)
+
+
 def attempt(side: Side, conn: Session, head_start: float) -> Any:
     """One side's try, a moment later than the others'."""
     time.sleep(head_start)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from uuid import UUID
 
 from tests.effort import times
-from tests.races.rounds import Arena
+from tests.races.rounds import Arena, by
 from tests.sessions import Session, query, value
 from tests.verbs import claim, claim_one, complete, enqueue, fail, state_of, states, stats
-
 
 
 def test_cancel_against_complete(db: Session, arena: Arena) -> None:
@@ -18,8 +16,8 @@ def test_cancel_against_complete(db: Session, arena: Arena) -> None:
         enqueue(db)
         held = claim_one(db)
         answer, completed = arena.race(
-            lambda conn, id=held.id: value(conn, "cancel", id=id),
-            lambda conn, held=held: complete(conn, held),
+            by(value, "cancel", id=held.id),
+            by(complete, held),
         )
         assert completed is None, "a completion is never refused because of a cancellation"
         assert state_of(db, held.id) == "completed"
@@ -33,8 +31,8 @@ def test_cancel_against_failure(db: Session, arena: Arena) -> None:
         enqueue(db)
         held = claim_one(db)
         answer, _ = arena.race(
-            lambda conn, id=held.id: value(conn, "cancel", id=id),
-            lambda conn, held=held: fail(conn, held, retry_in="0"),
+            by(value, "cancel", id=held.id),
+            by(fail, held, retry_in="0"),
         )
         ended = state_of(db, held.id)
         assert ended == ("ready" if answer == "busy" else "cancelled")
@@ -47,7 +45,7 @@ def test_cancel_against_claim(db: Session, arena: Arena) -> None:
     seen = Counter[str]()
     for _ in range(times(400)):
         id = enqueue(db)
-        answer, taken = arena.race(lambda conn, id=id: value(conn, "cancel", id=id), claim)
+        answer, taken = arena.race(by(value, "cancel", id=id), claim)
         seen[answer] += 1
         if answer == "cancelled":
             assert (taken, state_of(db, id)) == ([], "cancelled")
@@ -68,8 +66,8 @@ def test_promote_against_cancel(db: Session, arena: Arena) -> None:
         id = enqueue(db, delay="1 microsecond")
         db.execute("update wakeful.job set state = 0, ready_at = null where id = %s", [id])
         promoted, answer = arena.race(
-            lambda conn: value(conn, "promote", queues=["default"], tasks=["t"]),
-            lambda conn, id=id: value(conn, "cancel", id=id),
+            by(value, "promote", queues=["default"], tasks=["t"]),
+            by(value, "cancel", id=id),
         )
         seen[f"{promoted} {answer}"] += 1
         if answer == "busy":
@@ -85,7 +83,7 @@ def test_requeue_against_requeue(db: Session, arena: Arena) -> None:
         enqueue(db)
         held = claim_one(db)
         fail(db, held, no_retry=True)
-        answers = arena.race(*[lambda conn, id=held.id: value(conn, "requeue", id=id)] * 3)
+        answers = arena.race(*[by(value, "requeue", id=held.id)] * 3)
         [new] = set(answers)
         assert state_of(db, new) == "ready"
         complete(db, claim_one(db))
@@ -99,8 +97,8 @@ def test_retry_now_against_promote_and_bury(db: Session, arena: Arena) -> None:
     for _ in range(times(200)):
         id = enqueue(db, delay="1 hour")
         arena.race(
-            lambda conn, id=id: value(conn, "retry_now", id=id),
-            lambda conn, id=id: value(conn, "bury", id=id, reason="why"),
+            by(value, "retry_now", id=id),
+            by(value, "bury", id=id, reason="why"),
             claim,
         )
         ended = state_of(db, id)

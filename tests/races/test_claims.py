@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
-from uuid import UUID, uuid4
+from collections.abc import Callable
+from uuid import uuid4
 
 from tests.effort import times
-from tests.races.rounds import Arena, Refused
+from tests.races.rounds import Arena, Refused, by
 from tests.sessions import LAPSED, STALE, Session, call, query, scalar, value
 from tests.verbs import (
     Held,
     claim,
     claim_one,
     complete,
+    complete_all,
     enqueue,
     enqueue_many,
+    fail,
     register,
     state_of,
     stats,
@@ -32,13 +34,7 @@ def drain(conn: Session, batch: int) -> list[Held]:
         taken, _ = worker_claim(conn, worker, want=batch)
         misses = 0 if taken else misses + 1
         mine += taken
-        refused = call(
-            conn,
-            "complete_1",
-            worker_id=worker,
-            ids=[held.id for held in taken],
-            epochs=[held.epoch for held in taken],
-        )
+        refused = complete_all(conn, worker, taken)
         assert refused == []
     return mine
 
@@ -47,7 +43,7 @@ def test_claim_against_claim(db: Session, arena: Arena) -> None:
     for batch in (1, 7, 40):
         jobs = times(batch * 30)
         made = enqueue_many(db, [{"task": "t", "priority": n % 3} for n in range(jobs)])
-        shares = arena.race(*[partial(drain, batch=batch)] * 3)
+        shares = arena.race(*[by(drain, batch=batch)] * 3)
         taken = Counter(held.id for share in shares for held in share)
         assert taken == Counter(row["id"] for row in made)
         assert {held.epoch for share in shares for held in share} == {1}
@@ -75,9 +71,7 @@ def test_complete_against_rescue(db: Session, arena: Arena) -> None:
     seen = Counter[str]()
     for _ in range(times(400)):
         held = lapsing(db)
-        completed, rescued = arena.race(
-            lambda conn, held=held: complete(conn, held), lambda conn: value(conn, "rescue")
-        )
+        completed, rescued = arena.race(by(complete, held), by(value, "rescue"))
         if completed is None:
             assert rescued == 0
             assert state_of(db, held.id) == "completed"
@@ -95,8 +89,8 @@ def test_extend_against_rescue(db: Session, arena: Arena) -> None:
     for _ in range(times(400)):
         held = lapsing(db)
         extended, rescued = arena.race(
-            lambda conn, held=held: value(conn, "extend", **held.fence, lease="1 hour"),
-            lambda conn: value(conn, "rescue"),
+            by(value, "extend", **held.fence, lease="1 hour"),
+            by(value, "rescue"),
         )
         if extended is True:
             assert (rescued, state_of(db, held.id)) == (0, "running")
@@ -113,18 +107,16 @@ def test_extend_against_rescue(db: Session, arena: Arena) -> None:
 
 
 def test_two_settlements_of_one_claim(db: Session, arena: Arena) -> None:
-    verbs = {
-        "completed": lambda conn, held: complete(conn, held),
-        "dead": lambda conn, held: call(conn, "fail", **held.fence, code="c", message="m", no_retry=True),
+    verbs: dict[str, Callable[[Session, Held], object]] = {
+        "completed": complete,
+        "dead": lambda conn, held: fail(conn, held, no_retry=True),
         "ready": lambda conn, held: call(conn, "release", **held.fence),
     }
     for _ in range(times(250)):
         enqueue(db)
         held = claim_one(db)
-        answers = arena.race(*(partial(verb, held=held) for verb in verbs.values()))
-        accepted = [
-            state for state, answer in zip(verbs, answers, strict=True) if not isinstance(answer, Refused)
-        ]
+        answers = arena.race(*(by(verb, held) for verb in verbs.values()))
+        accepted = [state for state, answer in zip(verbs, answers, strict=True) if not isinstance(answer, Refused)]
         assert answers.count(Refused(STALE)) == 2
         assert accepted == [state_of(db, held.id)]
         if accepted == ["ready"]:
@@ -138,9 +130,7 @@ def test_a_claim_under_the_workers_lease_against_its_rescue(db: Session, arena: 
     for _ in range(times(300)):
         worker = register(db, lease="2 milliseconds")
         id = enqueue(db)
-        claimed, _ = arena.race(
-            partial(worker_claim, worker=worker, tend=False), lambda conn: value(conn, "rescue")
-        )
+        claimed, _ = arena.race(by(worker_claim, worker=worker, tend=False), by(value, "rescue"))
         orphans = query(
             db,
             "select from wakeful.job j where j.state = 2"
@@ -158,8 +148,8 @@ def test_leave_against_claim(db: Session, arena: Arena) -> None:
     for _ in range(times(300)):
         worker, id = register(db), enqueue(db)
         left, claimed = arena.race(
-            lambda conn, worker=worker: value(conn, "leave_1", worker_id=worker),
-            partial(worker_claim, worker=worker),
+            by(value, "leave_1", worker_id=worker),
+            by(worker_claim, worker=worker),
         )
         assert state_of(db, id) == "ready"
         assert query(db, "select from wakeful.worker") == []
@@ -175,21 +165,9 @@ def test_settling_against_leaving(db: Session, arena: Arena) -> None:
         ids = {row["id"] for row in enqueue_many(db, [{"task": "t"} for _ in range(6)])}
         held, _ = worker_claim(db, worker)
 
-        def settle_all(conn: Session, worker: UUID = worker, held: list[Held] = held) -> set[UUID]:
-            refused = call(
-                conn,
-                "complete_1",
-                worker_id=worker,
-                ids=[one.id for one in held],
-                epochs=[one.epoch for one in held],
-            )
-            return {row["id"] for row in refused}
-
-        refused, left = arena.race(
-            settle_all, lambda conn, worker=worker: value(conn, "leave_1", worker_id=worker)
-        )
+        refused, left = arena.race(by(complete_all, worker, held), by(value, "leave_1", worker_id=worker))
         ready = {row["id"] for row in query(db, "select id from wakeful.job where state = 1")}
-        assert refused == ready
+        assert {row["id"] for row in refused} == ready
         assert len(ready) == left
         assert ready <= ids
         for one in claim(db, uuid4(), want=10):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from uuid import uuid4
 
@@ -43,13 +42,13 @@ from tests.verbs import (
 
 
 @pytest.fixture
-def first(arena: Arena) -> Iterator[Session]:
-    yield arena.contenders[0]
+def first(arena: Arena) -> Session:
+    return arena.contenders[0]
 
 
 @pytest.fixture
-def second(arena: Arena) -> Iterator[Session]:
-    yield arena.contenders[1]
+def second(arena: Arena) -> Session:
+    return arena.contenders[1]
 
 
 @pytest.mark.parametrize("mode", ["skip", "raise", "replace", "debounce", "rerun"])
@@ -155,9 +154,7 @@ def test_a_resent_id_whose_job_ends_between_the_looks_makes_no_second_one(
     assert states(db) == {held.id: "completed"}
 
 
-def test_a_rerun_that_waits_for_a_completion_becomes_the_next_job(
-    db: Session, first: Session, second: Session
-) -> None:
+def test_a_rerun_that_waits_for_a_completion_becomes_the_next_job(db: Session, first: Session, second: Session) -> None:
     held = started(db, dedup_key="k")
     first.execute("begin")
     complete(first, held)
@@ -209,9 +206,7 @@ def test_a_claim_in_flight_holds_its_worker_and_the_rescue_passes_it_over(db: Se
     assert state_of(db, id) == "ready"
 
 
-def test_a_claim_that_meets_its_rescue_waits_and_is_refused(
-    db: Session, first: Session, second: Session
-) -> None:
+def test_a_claim_that_meets_its_rescue_waits_and_is_refused(db: Session, first: Session, second: Session) -> None:
     worker = register(db, lease="10 seconds")
     enqueue(db)
     shift_clock(db, "0 seconds")
@@ -227,9 +222,7 @@ def test_a_claim_that_meets_its_rescue_waits_and_is_refused(
     assert stats(db) == {"ready": 1}
 
 
-def test_a_claim_that_waited_past_the_end_of_its_lease_is_refused(
-    db: Session, first: Session, second: Session
-) -> None:
+def test_a_claim_that_waited_past_the_end_of_its_lease_is_refused(db: Session, first: Session, second: Session) -> None:
     """A rescue that could not take everything back leaves the worker's row as it was."""
     worker = register(db, lease="300 milliseconds")
     enqueue(db)
@@ -342,10 +335,10 @@ def test_reruns_by_key_against_settlements_by_id_lock_in_one_order(
             ids=[low, high],
             epochs=[held[low].epoch, held[high].epoch],
         )
-        until(lambda: bool(scalar(db, "select cardinality(pg_blocking_pids(%s)) > 0", first.info.backend_pid)))
+        wait_until_blocked(db, first)
         asks = [{"task": "t", "dedup_key": key, "dedup": "rerun"} for key in ("a", "z")]
         rerunning = start(enqueue_many, second, asks)
-        until(lambda: bool(scalar(db, "select cardinality(pg_blocking_pids(%s)) > 0", second.info.backend_pid)))
+        wait_until_blocked(db, second)
         db.execute("commit")
         try:
             assert settling.result() == []

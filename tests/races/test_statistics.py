@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 
 from tests.effort import times
-from tests.races.rounds import Arena
-from tests.sessions import Session, call, query, value
-from tests.verbs import enqueue_many, register, stats, worker_claim
+from tests.races.rounds import Arena, by
+from tests.sessions import Session, query, value
+from tests.verbs import complete_all, enqueue_many, register, stats, worker_claim
 
 
 def test_no_look_ever_sees_a_job_twice_or_not_at_all(db: Session, arena: Arena) -> None:
@@ -22,8 +22,7 @@ def test_no_look_ever_sees_a_job_twice_or_not_at_all(db: Session, arena: Arena) 
             taken, _ = worker_claim(conn, worker, tasks=["t0", "t1", "t2"], want=20)
             if not taken:
                 break
-            ids, epochs = [held.id for held in taken], [held.epoch for held in taken]
-            call(conn, "complete_1", worker_id=worker, ids=ids, epochs=epochs)
+            complete_all(conn, worker, taken)
         done.set()
 
     def fold(conn: Session) -> int:
@@ -59,14 +58,13 @@ def test_cleaning_up_while_folding_keeps_the_counts_true(db: Session, arena: Are
         worker = register(db)
         enqueue_many(db, [{"task": "t"} for _ in range(30)])
         taken, _ = worker_claim(db, worker, want=30)
-        ids, epochs = [held.id for held in taken], [held.epoch for held in taken]
-        call(db, "complete_1", worker_id=worker, ids=ids, epochs=epochs)
+        complete_all(db, worker, taken)
 
         def clean(conn: Session) -> int:
             removed = value(conn, "cleanup", state="completed", keep="0", most=20)
             assert isinstance(removed, int)
             return removed
 
-        arena.race(clean, clean, lambda conn: value(conn, "fold_tally"))
+        arena.race(clean, clean, by(value, "fold_tally"))
         left = query(db, "select count(*) as jobs from wakeful.finished_job")[0]["jobs"]
         assert stats(db).get("completed", 0) == left

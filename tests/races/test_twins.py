@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -11,9 +10,9 @@ import psycopg
 import pytest
 
 from tests.effort import times
-from tests.races.rounds import Arena, Refused
-from tests.sessions import DUPLICATE, Session, call, query, session, wait_until_blocked
-from tests.verbs import Held, claim, claim_one, complete, enqueue, enqueue_many, job, states, stats
+from tests.races.rounds import Arena, Refused, by
+from tests.sessions import DUPLICATE, Session, query, wait_until_blocked
+from tests.verbs import Held, claim, claim_one, complete, complete_all, enqueue, enqueue_many, job, states, stats
 from wakeful.edges.testing import Database
 
 
@@ -34,8 +33,8 @@ def test_a_twin_against_one_that_may_roll_back(db: Session, arena: Arena, mode: 
     for n in range(times(80)):
         commit = n % 3 == 0
         first, second = arena.race(
-            partial(in_transaction, commit=commit),
-            lambda conn: enqueue(conn, "t", {"by": "second"}, dedup_key="k", dedup=mode),
+            by(in_transaction, commit=commit),
+            by(enqueue, "t", {"by": "second"}, dedup_key="k", dedup=mode),
         )
         [row] = live(db)
         if not isinstance(second, Refused):
@@ -53,9 +52,7 @@ def test_replace_against_claim(db: Session, arena: Arena) -> None:
     for n in range(times(300)):
         id = enqueue(db, "t", {"n": -1}, dedup_key="k")
         answer, taken = arena.race(
-            lambda conn, n=n: enqueue_many(
-                conn, [{"task": "t", "payload": {"n": n}, "dedup_key": "k", "dedup": "replace"}]
-            ),
+            by(enqueue_many, [{"task": "t", "payload": {"n": n}, "dedup_key": "k", "dedup": "replace"}]),
             claim,
         )
         [told] = answer
@@ -75,10 +72,8 @@ def test_rerun_against_complete(db: Session, arena: Arena, mode: str) -> None:
         enqueue(db, "t", {"n": -1}, dedup_key="k")
         held = claim_one(db)
         answer, completed = arena.race(
-            lambda conn, n=n: enqueue_many(
-                conn, [{"task": "t", "payload": {"n": n}, "dedup_key": "k", "dedup": mode}]
-            ),
-            lambda conn, held=held: complete(conn, held),
+            by(enqueue_many, [{"task": "t", "payload": {"n": n}, "dedup_key": "k", "dedup": mode}]),
+            by(complete, held),
         )
         assert completed is None
         [row], [told] = live(db), answer
@@ -93,8 +88,8 @@ def test_two_reruns_against_complete(db: Session, arena: Arena) -> None:
     for n in range(times(200)):
         enqueue(db, dedup_key="k")
         held = claim_one(db)
-        asks = [partial(enqueue, payload={"n": (n, side)}, dedup_key="k", dedup="rerun") for side in (0, 1)]
-        first, second, _ = arena.race(*asks, lambda conn, held=held: complete(conn, held))
+        asks = [by(enqueue, payload={"n": (n, side)}, dedup_key="k", dedup="rerun") for side in (0, 1)]
+        first, second, _ = arena.race(*asks, by(complete, held))
         [row] = live(db)
         assert first == second == row["id"]
         assert row["payload"] in ({"n": [n, 0]}, {"n": [n, 1]})
@@ -107,7 +102,7 @@ def test_a_resent_id_against_its_completion(db: Session, arena: Arena) -> None:
         id = uuid4()
         enqueue(db, id=id)
         held = claim_one(db)
-        resent, _ = arena.race(partial(enqueue, id=id), lambda conn, held=held: complete(conn, held))
+        resent, _ = arena.race(by(enqueue, id=id), by(complete, held))
         assert resent == id
         assert job(db, id)["state"] == "completed"
     assert stats(db) == {"completed": times(300)}
@@ -116,7 +111,7 @@ def test_a_resent_id_against_its_completion(db: Session, arena: Arena) -> None:
 def test_a_resent_id_against_itself(db: Session, arena: Arena) -> None:
     for _ in range(times(150)):
         id = uuid4()
-        assert arena.race(*[partial(enqueue, id=id)] * 3) == [id] * 3
+        assert arena.race(*[by(enqueue, id=id)] * 3) == [id] * 3
     assert stats(db) == {"ready": times(150)}
 
 
@@ -127,7 +122,7 @@ def test_sets_of_twins_in_any_order_never_deadlock(db: Session, arena: Arena) ->
         for mode in ("rerun", "replace", "skip"):
             arena.dice.shuffle(keys)
             jobs = [{"task": "t", "dedup_key": key, "dedup": mode} for key in keys[:8]]
-            sides.append(partial(enqueue_many, jobs=jobs))
+            sides.append(by(enqueue_many, jobs=jobs))
         arena.race(*sides)
         assert all(len(live(db, key)) <= 1 for key in keys)
         for held in claim(db, want=20):
@@ -145,14 +140,8 @@ def test_sets_of_reruns_against_sets_of_settlements_never_deadlock(db: Session, 
         assert len(held) == 10
         asks = [{"task": "t", "dedup_key": key, "dedup": "rerun", "payload": {"n": n}} for key in keys]
         _, refused = arena.race(
-            partial(enqueue_many, jobs=asks),
-            lambda conn, held=held: call(
-                conn,
-                "complete_1",
-                worker_id=worker,
-                ids=[one.id for one in held],
-                epochs=[one.epoch for one in held],
-            ),
+            by(enqueue_many, jobs=asks),
+            by(complete_all, worker, held),
         )
         assert refused == []
         following = claim(db, worker, want=20)
@@ -162,18 +151,15 @@ def test_sets_of_reruns_against_sets_of_settlements_never_deadlock(db: Session, 
     assert set(states(db).values()) == {"completed"}
 
 
-def test_a_key_in_a_transaction_that_is_cut_off_is_free_again(
-    db: Session, arena: Arena, database: Database
-) -> None:
+def test_a_key_in_a_transaction_that_is_cut_off_is_free_again(db: Session, arena: Arena, database: Database) -> None:
     for _ in range(times(5)):
-        with pytest.raises(psycopg.OperationalError), session(database.dsn) as cut:
-            cut.execute("begin")
-            enqueue(cut, dedup_key="k")
-            waiting = arena.pool.submit(enqueue, arena.contenders[0], "t", {"by": "second"}, dedup_key="k")
-            wait_until_blocked(db, arena.contenders[0])
-            db.execute("select pg_terminate_backend(%s)", [cut.info.backend_pid])
-            made = waiting.result()
-            cut.execute("select 1")
+        cut = psycopg.connect(database.dsn)
+        cut.execute("select wakeful.enqueue('t', '{}', dedup_key => 'k')")
+        waiting = arena.pool.submit(enqueue, arena.contenders[0], "t", {"by": "second"}, dedup_key="k")
+        wait_until_blocked(db, arena.contenders[0])
+        db.execute("select pg_terminate_backend(%s)", [cut.info.backend_pid])
+        made = waiting.result()
+        cut.close()
         [row] = live(db)
         assert (row["id"], row["payload"]) == (made, {"by": "second"})
         complete(db, claim_one(db))

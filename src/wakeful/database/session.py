@@ -37,9 +37,7 @@ class Database:
     does not fit is a SchemaMismatch before the first statement.
     """
 
-    def __init__(
-        self, dsn: str | None = None, *, pool_size: int = POOL_SIZE, directory: Path | None = None
-    ) -> None:
+    def __init__(self, dsn: str | None = None, *, pool_size: int = POOL_SIZE, directory: Path | None = None) -> None:
         """Does nothing yet. `directory` is the embedded server's."""
         self._given = dsn
         self._directory = directory

@@ -120,4 +120,4 @@ def _role_for(function: str) -> str:
     # A version in the name (`claim_1`) is the mark of what only workers call.
     if function in _WORKER_VERBS or function.rpartition("_")[2].isdigit():
         return "wakeful_worker"
-    return "wakeful_viewer" if function == "stats" else "wakeful_operator"
+    return "wakeful_viewer" if function in ("stats", "find_jobs") else "wakeful_operator"

@@ -137,9 +137,7 @@ def _dedup_key(value: Any, field: str) -> str:
     if not size:
         raise InvalidOption(field, f"is {shown(value)}: give a text that is not empty and has no NUL.")
     if size > _LONGEST_DEDUP_KEY_BYTES:
-        raise InvalidOption(
-            field, f"has {size} bytes: give {_LONGEST_DEDUP_KEY_BYTES} at most, such as a hash of it."
-        )
+        raise InvalidOption(field, f"has {size} bytes: give {_LONGEST_DEDUP_KEY_BYTES} at most, such as a hash of it.")
     return str(value)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from wakeful.database.session import Database
 from wakeful.statements.statement import Statement
@@ -37,7 +37,13 @@ Step: TypeAlias = Statement[Any] | Take | Sleep
 Script: TypeAlias = Generator[Step, Any, T]
 
 
-def play(database: Database, script: Script[T]) -> T:
+class Runs(Protocol):
+    """What runs a statement and commits it."""
+
+    def run(self, statement: Statement[T]) -> T: ...
+
+
+def play(database: Runs, script: Script[T]) -> T:
     """Do what the script says, blocking; what a step raises is raised in the script."""
     try:
         step = next(script)
@@ -73,7 +79,7 @@ async def aplay(database: Database, script: Script[T]) -> T:
         script.close()
 
 
-def _do(database: Database, step: Step) -> object:
+def _do(database: Runs, step: Step) -> object:
     match step:
         case Statement():
             return database.run(step)

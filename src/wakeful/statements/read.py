@@ -48,7 +48,7 @@ _ONE = f"""{_COLUMNS}
 from wakeful.jobs where id = %(id)s::uuid"""
 
 _PAGE = f"""{_COLUMNS}
-from wakeful.find_jobs_1(%(states)s::text[], %(task)s::text, %(queue)s::text, %(tenant)s::text,
+from wakeful.find_jobs(%(states)s::text[], %(task)s::text, %(queue)s::text, %(tenant)s::text,
  %(correlation_id)s::uuid, %(error)s::text, %(payload)s::jsonb, %(since)s::timestamptz,
  %(before)s::timestamptz, %(younger)s::interval, %(older)s::interval, %(after)s::uuid, %(limit)s::integer)"""
 

@@ -48,9 +48,7 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
-def declare(
-    function: Callable[..., R], producer: Callable[[], Producer], options: TaskOptions
-) -> Task[..., R]:
+def declare(function: Callable[..., R], producer: Callable[[], Producer], options: TaskOptions) -> Task[..., R]:
     """Make a task of the function. Annotations are evaluated later: they may name what comes further down."""
     if isinstance(function, Task) or not callable(function):
         raise InvalidOption("function", f"is {shown(function)}: decorate a function.")

@@ -70,9 +70,7 @@ class TaskSpec:
     redact: tuple[str, ...]
 
 
-def task_spec(
-    name: str, function: Callable[..., object], codec: PayloadCodec, options: TaskOptions
-) -> TaskSpec:
+def task_spec(name: str, function: Callable[..., object], codec: PayloadCodec, options: TaskOptions) -> TaskSpec:
     """Checks all options; an InvalidOption names the task and the one that is wrong."""
     unknown = options.keys() - TaskOptions.__annotations__.keys()
     try:
@@ -128,16 +126,12 @@ def _place(function: Callable[..., object], codec: PayloadCodec, executor: objec
         raise InvalidOption("executor", f'is {shown(executor)}: use "thread" or "process".')
     if is_async(function):
         if executor is not None:
-            raise InvalidOption(
-                "executor", "is given for an async function, which runs on the loop: omit it."
-            )
+            raise InvalidOption("executor", "is given for an async function, which runs on the loop: omit it.")
         return "loop"
     if executor != "process":
         return "thread"
     if codec.context is not None:
-        problem = (
-            f"is process, where there is no context for {codec.context}: use a thread, or leave that out."
-        )
+        problem = f"is process, where there is no context for {codec.context}: use a thread, or leave that out."
         raise InvalidOption("executor", problem)
     if "<locals>" in getattr(function, "__qualname__", "<locals>"):
         raise InvalidOption("executor", "is process, which finds functions by module: define it at the top.")

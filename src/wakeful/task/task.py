@@ -21,6 +21,9 @@ R = TypeVar("R", covariant=True)
 class Task(Generic[P, R]):
     """A registered function. Calling it runs it in place; `enqueue` and `aenqueue` make a job of the call."""
 
+    __name__: str
+    __qualname__: str
+
     def __init__(
         self,
         function: Callable[..., R],

@@ -99,7 +99,8 @@ def checked(found: Any, path: str) -> Wakeful:
     from wakeful.app import Wakeful
 
     if not isinstance(found, Wakeful):
-        raise ConfigError(message=f"{path} is a {type(found).__name__}, not an app: name what Wakeful(…) was assigned to.")
+        kind = type(found).__name__
+        raise ConfigError(message=f"{path} is a {kind}, not an app: name what Wakeful(…) was assigned to.")
     if not found.tasks:
         raise ConfigError(
             message=f"{path} has no task: declare some with @app.task, and import their modules where the app is."

@@ -12,7 +12,7 @@ from wakeful.edges.cli.options import dsn_option
 @click.command()
 @click.option("--exit", "leave", is_flag=True, help="End after the story; without a terminal it does so anyway.")
 @click.option(
-    "--seconds", type=click.FloatRange(10, 600), default=18.0, show_default=True, metavar="N", help="How long the story takes."
+    "--seconds", type=click.FloatRange(10, 600), default=18.0, metavar="N", help="How long the story takes (18)."
 )
 @dsn_option
 def demo(leave: bool, seconds: float, dsn: str | None) -> int:

@@ -22,6 +22,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "db": ("db", "Start, stop and look at the embedded PostgreSQL."),
     "migrate": ("migrate", "Bring the database's schema up to date, or back."),
     "worker": ("worker", "Run an app's jobs, for ever or once."),
+    "enqueue": ("enqueue", "Enqueue a job by hand."),
+    "jobs": ("jobs", "Find jobs, and cancel, retry or bury them."),
+    "dead": ("dead", "See to jobs that failed for good."),
+    "queues": ("queues", "See queues, and pause or resume them or single tasks."),
+    "workers": ("workers", "See the workers."),
+    "stats": ("stats", "Count the jobs in each state, exactly."),
+    "cleanup": ("cleanup", "Remove jobs that have been over for some days."),
 }
 
 USAGE_ERRORS = (ConfigError, InvalidOption, PayloadError, UnknownTask)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wakeful.app import Wakeful
     from wakeful.config import Settings
     from wakeful.edges.supervisor import Plan
-    from wakeful.worker.summary import Summary
+    from wakeful.worker.summary import Summary, Tally
 
 DEFAULT_LIMIT = 100
 # A child has its own shutdown timeout; after that and this it is killed.
@@ -33,7 +33,7 @@ Flags = Mapping[str, object]
 @worker_options
 @click.option("--once", is_flag=True, envvar="WAKEFUL_ONCE", help="Run what is due now, print a summary, and end.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", envvar="WAKEFUL_LIMIT", help=f"With --once: at most N jobs ({DEFAULT_LIMIT})."
+    "--limit", type=click.IntRange(1), metavar="N", envvar="WAKEFUL_LIMIT", help="With --once: at most N (100)."
 )
 @log_options
 @dsn_option
@@ -41,7 +41,14 @@ Flags = Mapping[str, object]
 @click.option("--tether", type=int, hidden=True)
 @click.pass_context
 def worker(
-    ctx: click.Context, app: str | None, once: bool, limit: int | None, as_json: bool, tether: int | None, **flags: object
+    ctx: click.Context,
+    /,
+    app: str | None,
+    once: bool,
+    limit: int | None,
+    as_json: bool,
+    tether: int | None,
+    **flags: object,
 ) -> int:
     """Run the jobs of APP, `module:attribute`; else of WAKEFUL_APP, or `app` in wakeful.toml.
 
@@ -179,8 +186,11 @@ def as_document(summary: Summary) -> str:
 
 def as_lines(summary: Summary) -> str:
     """The summary for people."""
-    lines = [f"{summary.processed} processed, {summary.succeeded} succeeded, {summary.failed} failed"]
     width = max(map(len, summary.by_task), default=0)
-    for task, tally in sorted(summary.by_task.items()):
-        lines.append(f"  {task:<{width}}  {tally.processed} processed, {tally.succeeded} succeeded, {tally.failed} failed")
-    return "\n".join(lines)
+    tallies = sorted(summary.by_task.items())
+    return "\n".join([in_words(summary), *(f"  {task:<{width}}  {in_words(tally)}" for task, tally in tallies)])
+
+
+def in_words(tally: Summary | Tally) -> str:
+    """The three counts."""
+    return f"{tally.processed} processed, {tally.succeeded} succeeded, {tally.failed} failed"

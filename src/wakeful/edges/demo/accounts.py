@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wakeful.edges.demo.gauge import Books
-from wakeful.edges.demo.scene import Scene, clock
+from wakeful.edges.demo.scene import Scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,11 @@ def accounts(enqueued: int, books: Books) -> list[Account]:
     """What must be so, whatever happened on the way."""
     over = books.completed + books.dead + books.cancelled
     parts = f"{books.completed:,} completed + {books.dead:,} dead + {books.cancelled:,} cancelled"
+    effects, different = f"{books.effects:,} effects", books.jobs_with_effect
     return [
         Account(f"{enqueued:,} jobs enqueued = {parts}", enqueued, over),
-        Account(f"{books.completed:,} completed = {books.effects:,} effects, each once", books.completed, books.effects),
-        Account(f"{books.effects:,} effects of {books.jobs_with_effect:,} different jobs", books.effects, books.jobs_with_effect),
+        Account(f"{books.completed:,} completed = {effects}: none lost", books.completed, books.effects),
+        Account(f"{effects} of {different:,} different jobs: none twice", books.effects, different),
         Account(f"{books.orders:,} orders = {books.order_jobs:,} jobs made with them", books.orders, books.order_jobs),
     ]
 
@@ -39,6 +40,5 @@ def summary(scene: Scene, books: Books) -> Iterator[tuple[bool, str]]:
     """The lines to print at the end, each with whether it is as it should be."""
     for account in accounts(scene.enqueued, books):
         yield account.holds, account.text
-    troubles = f"{books.rescued:,} taken back from a killed worker, {books.retried:,} mails sent at the second attempt"
-    yield True, f"{troubles}; nothing lost, nothing done twice"
-    yield True, f"{clock(scene.elapsed)} minutes, {scene.best_rate:,.0f} jobs a second at most"
+    yield True, f"{books.rescued:,} jobs rescued from a killed worker, {books.retried:,} mails sent at a second attempt"
+    yield True, f"{scene.elapsed:.0f} seconds, {scene.best_rate:,.0f} jobs a second at most"

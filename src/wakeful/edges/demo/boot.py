@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from wakeful.edges.demo.scene import Scene
+from wakeful.edges.demo.scene import Line, Scene
 
 NAMES = {"server": "PostgreSQL starts", "schema": "The schema is made", "workers": "Workers start"}
 
@@ -18,14 +18,17 @@ class Boot:
 
     def step(self, name: str) -> None:
         """The one before is done, the next begins. Called from a thread, too."""
-        now = time.monotonic()
-        if self._scene.lines:
-            last = self._scene.lines[-1]
-            last.ends(f"{last.text}: {now - self._since:.1f} s")
-        self._since = now
-        self._scene.line(NAMES[name]).begins(NAMES[name])
+        self._end_last()
+        self._scene.boot.append(Line(NAMES[name], "on"))
 
     def done(self) -> None:
-        """All is there: the story begins on an empty page."""
-        self._scene.lines.clear()
+        """All is there: the story begins."""
+        self._end_last()
         self._scene.began = time.monotonic()
+
+    def _end_last(self) -> None:
+        now = time.monotonic()
+        if self._scene.boot:
+            last = self._scene.boot[-1]
+            last.ends(f"{last.text}: {now - self._since:.1f} s")
+        self._since = now

@@ -30,7 +30,7 @@ async def crowd(show: Show, line: Line) -> None:
                 await order(show, number, pays=True)
                 show.count(await send_mail.aenqueue(order=number))
                 placed += 1
-            line.text = f"Order and job commit together: {placed:,} of each; {left} rolled back, neither left"
+            line.text = f"Order and job commit together: {placed:,} and {placed:,}; {left} rolled back, nothing left"
             await show.pause(random.expovariate(ORDERS_A_SECOND))
     except Curtain:
         line.ends(line.text)

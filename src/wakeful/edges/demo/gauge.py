@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 from uuid import UUID
 
 from wakeful.statements.statement import Statement, first_value, nothing
@@ -12,7 +12,10 @@ from wakeful.statements.statement import Statement, first_value, nothing
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Jobs by state, and the effects they left. `start_ms` are the median and the 99th percentile of the last seconds."""
+    """Jobs by state, and the effects they left.
+
+    `start_ms`: how long orders of the last seconds waited for their start, the median and the 99th percentile.
+    """
 
     scheduled: int = 0
     ready: int = 0
@@ -66,7 +69,8 @@ class Books:
 
 _COUNTS: Final = """
 select s.scheduled, s.ready, s.running, s.completed, s.dead, s.cancelled, (select count(*) from shop.effect),
-    (select percentile_cont(array[0.5, 0.99]) within group (order by extract(epoch from f.started_at - f.ready_at) * 1000)
+    (select percentile_cont(array[0.5, 0.99])
+         within group (order by extract(epoch from f.started_at - f.ready_at) * 1000)
      from wakeful.jobs f
      where f.finished_at > wakeful.now() - interval '3 s' and f.task = 'shop.confirm_order' and f.attempt = 1)
 from wakeful.stats() s
@@ -89,7 +93,7 @@ from wakeful.jobs j
 
 def counts() -> Statement[Counts]:
     """The numbers of this moment."""
-    return Statement(_COUNTS, {}, lambda rows: Counts(*rows[0][:7], _pair(rows[0][7])))
+    return Statement(_COUNTS, {}, lambda rows: _counted(*rows[0]))
 
 
 def workers() -> Statement[list[WorkerLine]]:
@@ -153,5 +157,7 @@ def mend_endpoint() -> Statement[None]:
     return Statement("update shop.endpoint set works = true", {}, nothing)
 
 
-def _pair(found: Sequence[float] | None) -> tuple[float, float] | None:
-    return None if found is None else (float(found[0]), float(found[1]))
+def _counted(*found: Any) -> Counts:
+    *numbers, start_ms = found
+    pair = None if start_ms is None else (float(start_ms[0]), float(start_ms[1]))
+    return replace(Counts(*numbers), start_ms=pair)

@@ -19,13 +19,11 @@ class PlainLines:
 
     def show(self, scene: Scene) -> None:
         """Print what was not printed yet."""
-        if scene.began is None:
-            return
-        for number, line in enumerate(scene.lines):
-            if line.state == "done" and number not in self._told:
-                self._told.add(number)
+        for line in (*scene.boot, *scene.lines):
+            if line.state == "done" and id(line) not in self._told:
+                self._told.add(id(line))
                 self._echo(f"{clock(scene.elapsed)}  ✓ {line.text}")
-        if scene.elapsed >= self._next:
+        if scene.began is not None and scene.elapsed >= self._next:
             self._next = scene.elapsed + EVERY_SECONDS
             self._echo(f"{clock(scene.elapsed)}  {figures(scene)}")
 

@@ -27,7 +27,7 @@ T = TypeVar("T")
 # Short, so that a killed worker's jobs are rescued while somebody watches.
 LEASE_SECONDS = 2
 SAMPLE_EVERY = 0.25
-SECONDS_TO_FINISH = 60.0
+SECONDS_TO_FINISH = 60
 A_DAY = 86_400.0
 
 
@@ -54,11 +54,11 @@ async def perform(show: Show, boot: Boot) -> Books:
         with suppress(Curtain):
             await show.wait_for(lambda: all_there(show))
         boot.done()
+        show.scene.footer = "Ctrl-C ends it, and adds up"
         acts = [asyncio.create_task(perform_act(show, act, show.scene.line(act.title))) for act in STORY]
         with suppress(Curtain):
             await show.until(1.0)
             if show.endless:
-                show.scene.footer = "Ctrl-C ends it and adds up"
                 await show.pause(A_DAY)
         show.scene.footer = "the last jobs finish"
         show.end()
@@ -70,18 +70,21 @@ async def perform(show: Show, boot: Boot) -> Books:
 
 
 async def perform_act(show: Show, act: Act, line: Line) -> None:
-    """One act; the curtain may fall while it waits."""
-    with suppress(Curtain):
+    """One act; the curtain may fall while it waits, and then its line is left as one that did not happen."""
+    try:
         await act.play(show, line)
-    if line.state == "on":
-        line.ends(line.text)
+    except Curtain:
+        line.state = "ahead"
 
 
 async def finish(show: Show) -> Books:
     """Wait for the last job, and count."""
-    until = time.monotonic() + SECONDS_TO_FINISH
-    while (books := await show.run(gauge.books())).live and time.monotonic() < until:
+    books = await show.run(gauge.books())
+    for _ in range(SECONDS_TO_FINISH * 10):
+        if not books.live:
+            break
         await asyncio.sleep(0.1)
+        books = await show.run(gauge.books())
     show.scene.counts = await show.run(gauge.counts())
     return books
 
@@ -99,6 +102,7 @@ async def watch(show: Show) -> None:
         before, scene.pids = scene.counts.completed, show.supervisor.pids
         scene.counts, scene.workers = await show.run(gauge.counts()), await show.run(gauge.workers())
         now = time.monotonic()
+        scene.forget_killed()
         if scene.began is not None:
             scene.rates.append((scene.counts.completed - before) / (now - sampled))
             scene.best_rate = max(scene.best_rate, scene.rate)

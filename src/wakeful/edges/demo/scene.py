@@ -9,7 +9,7 @@ from typing import Literal
 
 from wakeful.edges.demo.gauge import Counts, WorkerLine
 
-State = Literal["ahead", "on", "done"]
+State = Literal["ahead", "on", "alarm", "done"]
 SAMPLES = 400
 
 
@@ -24,20 +24,36 @@ class Line:
         """It happens."""
         self.text, self.state = text, "on"
 
+    def alarms(self, text: str) -> None:
+        """It happens, and it is bad."""
+        self.text, self.state = text, "alarm"
+
     def ends(self, text: str) -> None:
         """It has happened."""
         self.text, self.state = text, "done"
 
 
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """A process that was killed, and its seat among the workers."""
+
+    seat: int
+    pid: int
+
+
 @dataclass(slots=True)
 class Scene:
-    """`lines` tell the story, `rates` are jobs a second, sample by sample; `began` is None until the workers are there."""
+    """`boot` tells what is started, `lines` the story, which `began` when the workers were there.
 
+    `rates` are jobs a second, sample by sample; `killed` is the process that was, until its successor is there.
+    """
+
+    boot: list[Line] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
-    counts: Counts = Counts()
+    counts: Counts = field(default_factory=Counts)
     workers: list[WorkerLine] = field(default_factory=list)
     pids: list[int | None] = field(default_factory=list)
-    killed: set[int] = field(default_factory=set)
+    killed: Killed | None = None
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     best_rate: float = 0.0
     enqueued: int = 0
@@ -51,6 +67,13 @@ class Scene:
         made = Line(text)
         self.lines.append(made)
         return made
+
+    def forget_killed(self) -> None:
+        """Once another process has its seat, and is on the list."""
+        if self.killed is not None:
+            successor = self.pids[self.killed.seat]
+            if successor != self.killed.pid and successor in {worker.pid for worker in self.workers}:
+                self.killed = None
 
     @property
     def elapsed(self) -> float:

@@ -2,48 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.console import Group
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
+from wakeful.edges.demo.chart import chart
 from wakeful.edges.demo.gauge import WorkerLine
 from wakeful.edges.demo.scene import Line, Scene, clock
 
-WIDEST = 104
-LEAST_COLUMNS, LEAST_ROWS = 72, 22
+WIDEST = 108
+LEAST_COLUMNS, LEAST_ROWS = 72, 23
+ROOMY_ROWS = 34
 LABEL = "bright_black"
 ACCENT = "cyan"
-BARS = " ▁▂▃▄▅▆▇█"
-SIGNS = {"ahead": ("·", LABEL), "on": ("●", ACCENT), "done": ("✓", "green")}
+SIGNS = {"ahead": ("·", LABEL), "on": ("●", ACCENT), "alarm": ("●", "red"), "done": ("✓", "green")}
 
 
 def render(scene: Scene, columns: int, rows: int) -> Padding:
     """Everything, in at most so many columns and rows."""
     width = min(columns, WIDEST) - 4
-    roomy = rows >= LEAST_ROWS + 8
-    parts = [
-        heading(scene, width),
-        Rule(style=LABEL),
-        *spaced(figures(scene, width), roomy),
-        Text(),
-        *workers(scene, width),
-        Rule(style=LABEL),
-        *spaced([story_line(line, width) for line in scene.lines], roomy),
-        Rule(style=LABEL),
-        footing(scene, width),
-    ]
-    return Padding(Group(*parts), (1 if roomy else 0, 2))
+    roomy = rows >= ROOMY_ROWS
+    body = booting(scene, width) if scene.began is None else playing(scene, width, roomy)
+    page = Group(heading(scene, width), Rule(style=LABEL), *body)
+    return Padding(page, (1 if roomy else 0, max(2, (columns - width) // 2)))
 
 
-def spaced(lines: list[Text], roomy: bool) -> Iterator[Text]:
-    """With air between the lines where there is room for it."""
-    for line in lines:
+def booting(scene: Scene, width: int) -> Iterator[Text]:
+    """What is being started."""
+    yield Text()
+    for line in scene.boot:
+        yield story_line(line, width)
+
+
+def playing(scene: Scene, width: int, roomy: bool) -> Iterator[Text | Rule]:
+    """Figures, workers, story."""
+    air = [Text()] if roomy else []
+    yield from air
+    yield from figures(scene, width)
+    yield Text()
+    yield from (Text(row, ACCENT) for row in chart(scene.rates, width, 4 if roomy else 2))
+    yield progress(scene, width)
+    yield Text()
+    yield from workers(scene)
+    yield Rule(style=LABEL)
+    yield from spaced((story_line(line, width) for line in scene.lines), air)
+    yield Rule(style=LABEL)
+    yield footing(scene, width)
+
+
+def spaced(lines: Iterable[Text], air: list[Text]) -> Iterator[Text]:
+    """With air between the lines."""
+    for number, line in enumerate(lines):
+        yield from air if number else ()
         yield line
-        if roomy and line is not lines[-1]:
-            yield Text()
 
 
 def heading(scene: Scene, width: int) -> Text:
@@ -56,55 +70,50 @@ def heading(scene: Scene, width: int) -> Text:
     )
 
 
-def figures(scene: Scene, width: int) -> list[Text]:
-    """How fast, how soon, how far."""
+def figures(scene: Scene, width: int) -> Iterator[Text]:
+    """Four numbers, each above its name."""
     counts = scene.counts
-    soon = f"{counts.start_ms[0]:.1f}" if counts.start_ms else "–"
-    late = f"{counts.start_ms[1]:.1f}" if counts.start_ms else "–"
-    speed = Text.assemble((f"{scene.rate:>6,.0f}", "bold"), (" jobs/s  ", LABEL))
-    start = Text.assemble(
-        ("order to start  ", LABEL), (soon, "bold"), (" ms median  ", LABEL), (late, "bold"), (" ms p99", LABEL)
-    )
-    chart = width - speed.cell_len - start.cell_len - 3
-    top = Text.assemble(speed, (sparkline(list(scene.rates)[-chart:]).ljust(chart), ACCENT), "   ", start)
-    return [top, progress(scene, width)]
-
-
-def sparkline(values: list[float]) -> str:
-    """One sign a sample, the highest full."""
-    most = max(values, default=0.0) or 1.0
-    return "".join(BARS[round(value / most * (len(BARS) - 1))] for value in values)
+    median, slow = (f"{value:,.1f} ms" for value in counts.start_ms) if counts.start_ms else ("–", "–")
+    named = [
+        (f"{scene.rate:,.0f}", "jobs a second"),
+        (median, "order to start"),
+        (slow, "99 in 100 within"),
+        (f"{counts.ready + counts.running:,}", "waiting or running"),
+    ]
+    column = width // len(named)
+    yield Text("".join(number.ljust(column) for number, _ in named), "bold")
+    yield Text("".join(name.ljust(column) for _, name in named), LABEL)
 
 
 def progress(scene: Scene, width: int) -> Text:
     """How much of what was enqueued is over."""
     counts = scene.counts
-    left = Text.assemble((f"{counts.completed:>6,}", "bold"), (" completed  ", LABEL))
-    waiting = f"{counts.ready + counts.running:,} waiting or running, {counts.scheduled:,} for later"
-    right = Text.assemble(("  of ", LABEL), (f"{scene.enqueued:,}", "bold"), (f"   {waiting}", LABEL))
-    room = max(8, width - left.cell_len - right.cell_len)
     over = counts.completed + counts.dead + counts.cancelled
-    filled = min(room, round(room * over / scene.enqueued)) if scene.enqueued else 0
-    return Text.assemble(left, ("━" * filled, ACCENT), ("━" * (room - filled), LABEL), right)
+    told = Text.assemble("  ", (f"{over:,}", "bold"), (f" of {scene.enqueued:,} jobs done", LABEL))
+    room = max(8, width - 28)
+    filled = min(room, room * over // scene.enqueued) if scene.enqueued else 0
+    return Text.assemble(("━" * filled, ACCENT), ("━" * (room - filled), LABEL), told)
 
 
-def workers(scene: Scene, width: int) -> Iterator[Text]:
+def workers(scene: Scene) -> Iterator[Text]:
     """One row a process."""
     by_pid = {worker.pid: worker for worker in scene.workers}
-    for number, pid in enumerate(scene.pids, start=1):
-        yield worker_row(number, pid, by_pid.get(pid or 0))
+    killed = scene.killed.seat if scene.killed else None
+    for seat, pid in enumerate(scene.pids):
+        yield worker_row(seat + 1, pid, by_pid.get(pid or 0), killed=seat == killed)
 
 
-def worker_row(number: int, pid: int | None, found: WorkerLine | None) -> Text:
+def worker_row(number: int, pid: int | None, found: WorkerLine | None, *, killed: bool) -> Text:
     """Its slots as dots, the busy ones filled."""
     row = Text.assemble(("worker ", LABEL), (str(number), "bold"), (f"  pid {pid or '–':<8}", LABEL))
-    if pid is None:
-        return row.append("killed with -9", "red").append("  its jobs come back when its lease lapses", LABEL)
+    if killed:
+        return row.append("killed with -9", "red").append(" · the next one starts" if pid else "", LABEL)
     if found is None:
-        return row.append("starting", "yellow")
+        return row.append("starts", LABEL)
     busy = min(found.running, found.slots)
     row.append("●" * busy, ACCENT).append("○" * (found.slots - busy), LABEL)
-    return row.append(f"  {found.running} running" if found.running else "  asleep" if found.asleep else "  idle", LABEL)
+    doing = f"{found.running} running" if found.running else "asleep" if found.asleep else "awake"
+    return row.append(f"  {doing}", LABEL)
 
 
 def story_line(line: Line, width: int) -> Text:
@@ -117,9 +126,8 @@ def story_line(line: Line, width: int) -> Text:
 
 def footing(scene: Scene, width: int) -> Text:
     """What is promised, counted."""
-    effects, completed = scene.counts.effects, scene.counts.completed
-    counted = Text.assemble((f"{effects:,}", "bold"), (" effects of ", LABEL), (f"{completed:,}", "bold"))
-    counted.append(" completed jobs, each exactly once", LABEL)
+    effects, completed = f"{scene.counts.effects:,}", f"{scene.counts.completed:,}"
+    counted = Text.assemble((effects, "bold"), (" effects of ", LABEL), (completed, "bold"), (" completed jobs", LABEL))
     return ends(counted, Text(scene.footer, LABEL), width)
 
 

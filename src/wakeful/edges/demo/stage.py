@@ -27,7 +27,10 @@ class Stage:
 
 @contextmanager
 def stage(dsn: str | None, step: Callable[[str], None]) -> Iterator[Stage]:
-    """Make the database: on an embedded server of its own, or on the server of `dsn`. Blocks; `step` is told how far it is."""
+    """Make the database: on an embedded server of its own, or on the server of `dsn`. Blocks.
+
+    `step` is told how far it is.
+    """
     directory = Path(tempfile.mkdtemp(prefix="wakeful-demo-"))
     try:
         with _database_on(dsn) if dsn else _server_in(directory, step) as address:

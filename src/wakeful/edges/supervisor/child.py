@@ -16,7 +16,9 @@ LONGEST_LINE = 1024 * 1024
 class Child:
     """A process on a tether. `ready` is set when it says so, `files` are those it has loaded."""
 
-    def __init__(self, process: asyncio.subprocess.Process, told: asyncio.StreamReader, tether: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, told: asyncio.StreamReader, tether: asyncio.StreamWriter
+    ) -> None:
         self._process = process
         self._tether = tether
         self._hearing = asyncio.create_task(self._hear(told))

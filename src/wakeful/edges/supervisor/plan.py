@@ -26,10 +26,10 @@ class Plan:
     output: int | None = None
 
 
-def wakeful_command(name: str, arguments: Sequence[str] = (), flags: Mapping[str, object] | None = None) -> tuple[str, ...]:
+def wakeful_command(name: str, arguments: Sequence[str], flags: Mapping[str, object]) -> tuple[str, ...]:
     """`wakeful NAME` in this very interpreter. A flag that is True or False is a switch; None is not given."""
     command = [sys.executable, "-m", "wakeful.edges.cli", name, *arguments]
-    for flag, value in (flags or {}).items():
+    for flag, value in flags.items():
         option = flag.replace("_", "-")
         if isinstance(value, bool):
             command.append(f"--{option}" if value else f"--no-{option}")

@@ -15,7 +15,7 @@ SETTLE = 0.2
 
 
 class Reloader:
-    """Runs `command`; a change ends the child gracefully and starts the next. One that ends by itself waits for a change."""
+    """Runs `command`; a change ends the child gracefully and starts the next. Ended by itself, it waits for one."""
 
     def __init__(self, command: Sequence[str], folder: str, patience: float, say: Callable[[str], None]) -> None:
         self._command = command

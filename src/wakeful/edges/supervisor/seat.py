@@ -45,9 +45,7 @@ class Seat:
                 await self._wait_after_crash(0.0, {"end": str(error)})
                 continue
             log.info("process_started", extra={"event": "process_started", "pid": child.pid})
-            if self._stopped:
-                # Told so while it was being started.
-                child.stop(self._plan().patience_seconds)
+            self._pass_on_stop(child)
             await self._judge(child, await self._ended(child))
 
     async def replace(self) -> bool:
@@ -68,6 +66,11 @@ class Seat:
         self._answer(False)
         if self.child is not None:
             self.child.stop(self._plan().patience_seconds)
+
+    def _pass_on_stop(self, child: Child) -> None:
+        """Stop a child that was just being started when the seat was told to stop."""
+        if self._stopped:
+            child.stop(self._plan().patience_seconds)
 
     async def _ended(self, child: Child) -> int:
         greeting = asyncio.create_task(self._greet(child))

@@ -1173,8 +1173,9 @@ end
 $$;
 
 -- Takes back up to `most` jobs whose lease, or whose worker's lease, has lapsed: each becomes ready again, or dead if
--- that was its last start, or cancelled if that was asked for. Returns how many.
-create function wakeful.rescue(most integer default 1000) returns integer
+-- that was its last start, or cancelled if that was asked for. Returns how many. `spare` is a worker in the middle of a
+-- claim: its lease held when the claim began, and its row must outlive what it is about to take.
+create function wakeful.rescue(most integer default 1000, spare uuid default null) returns integer
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -1194,7 +1195,8 @@ begin
         order by j.lease_expires_at, j.id limit most for update skip locked);
     rescued := wakeful.end_lapsed(ids, at);
     for lapsed in
-        select w.* from wakeful.worker w where w.lease_expires_at <= at order by w.id for update skip locked
+        select w.* from wakeful.worker w
+        where w.lease_expires_at <= at and w.id is distinct from rescue.spare order by w.id for update skip locked
     loop
         exit when rescued >= most;
         -- Its jobs with a lease of their own live by that one.
@@ -1361,6 +1363,7 @@ declare
     ids uuid[];
     at timestamptz;
     taken integer;
+    started integer;
     promoted integer := 0;
     short_queues text[] := '{}';
     report wakeful.claimed_job;
@@ -1373,7 +1376,7 @@ begin
         perform wakeful.hold_worker(worker_id);
     end if;
     if tend then
-        perform wakeful.rescue();
+        perform wakeful.rescue(spare => worker_id);
         perform wakeful.expire();
         promoted := wakeful.promote(open_queues, open_tasks);
         if promoted = 1000 then
@@ -1387,8 +1390,8 @@ begin
         from unnest(queues, lanes, h_ranks, h_ready_ats, h_ids) q(queue, lane, rank, ready_at, id)
         where q.lane = this_lane and q.queue = any (open_queues);
         taken := 0;
-        if limits[this_lane] > 0 then
-            ids := wakeful.choose(lane_queues, open_tasks, limits[this_lane], after, alone);
+        while taken < limits[this_lane] loop
+            ids := wakeful.choose(lane_queues, open_tasks, limits[this_lane] - taken, after, alone);
             at := wakeful.now();
             return query
             update wakeful.job j
@@ -1399,11 +1402,12 @@ begin
                 j.ready_at, j.run_at, j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id,
                 j.parent_id, j.origin_id, j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.saved,
                 null::double precision, null::boolean, null::uuid[], null::uuid[];
-            get diagnostics taken = row_count;
-            if taken < cardinality(ids) then
-                perform wakeful.expire_rows(ids, at);
-            end if;
-        end if;
+            get diagnostics started = row_count;
+            taken := taken + started;
+            exit when started = cardinality(ids);
+            -- Some had expired: with those out of the way, there may be more behind them.
+            perform wakeful.expire_rows(ids, at);
+        end loop;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
             if wakeful.some_are_ready(lane_queues, open_tasks, after) then
@@ -2552,7 +2556,7 @@ select a.id, a.at, a.actor, a.act, a.job_id, a.details from wakeful.audit a;
 -- Parameters: null asks for nothing. error is a code or part of a message; payload is contained in the job's payload;
 --   since and before are about the creation, younger and older the same as ages; after is the last id that was shown.
 -- Locks: none.
-create function wakeful.find_jobs_1(
+create function wakeful.find_jobs(
     states text[] default null, task text default null, queue text default null, tenant text default null,
     correlation_id uuid default null, error text default null, payload jsonb default null, since timestamptz default null,
     before timestamptz default null, younger interval default null, older interval default null, after uuid default null,
@@ -2566,54 +2570,54 @@ as $$
 declare
     numbers constant smallint[] := (
         select array_agg(n::smallint) from generate_series(0, 5) n
-        where find_jobs_1.states is null or wakeful.state_name(n::smallint) = any (find_jobs_1.states));
-    first constant timestamptz := greatest(find_jobs_1.since, wakeful.now() - find_jobs_1.younger);
-    last constant timestamptz := least(find_jobs_1.before, wakeful.now() - find_jobs_1.older);
+        where find_jobs.states is null or wakeful.state_name(n::smallint) = any (find_jobs.states));
+    first constant timestamptz := greatest(find_jobs.since, wakeful.now() - find_jobs.younger);
+    last constant timestamptz := least(find_jobs.before, wakeful.now() - find_jobs.older);
     ids uuid[];
 begin
     ids := array(
         select found.id from (
             (select j.id from wakeful.job j
             where numbers && array[0, 1, 2]::smallint[] and j.state = any (numbers)
-              and (find_jobs_1.task is null or j.task = find_jobs_1.task)
-              and (find_jobs_1.queue is null or j.queue = find_jobs_1.queue)
-              and (find_jobs_1.tenant is null or j.tenant = find_jobs_1.tenant)
-              and (find_jobs_1.correlation_id is null or j.correlation_id = find_jobs_1.correlation_id)
-              and (find_jobs_1.error is null or wakeful.is_error(wakeful.last_error(j.attempts), find_jobs_1.error))
-              and (find_jobs_1.payload is null or j.payload @> find_jobs_1.payload)
+              and (find_jobs.task is null or j.task = find_jobs.task)
+              and (find_jobs.queue is null or j.queue = find_jobs.queue)
+              and (find_jobs.tenant is null or j.tenant = find_jobs.tenant)
+              and (find_jobs.correlation_id is null or j.correlation_id = find_jobs.correlation_id)
+              and (find_jobs.error is null or wakeful.is_error(wakeful.last_error(j.attempts), find_jobs.error))
+              and (find_jobs.payload is null or j.payload @> find_jobs.payload)
               and (first is null or j.created_at >= first) and (last is null or j.created_at < last)
-              and (find_jobs_1.after is null or j.id < find_jobs_1.after)
-            order by j.id desc limit find_jobs_1.most)
+              and (find_jobs.after is null or j.id < find_jobs.after)
+            order by j.id desc limit find_jobs.most)
             union all
             (select f.id from wakeful.finished_job f
             where numbers && array[3, 5]::smallint[] and f.state = any (numbers)
-              and (find_jobs_1.task is null or f.task = find_jobs_1.task)
-              and (find_jobs_1.queue is null or f.queue = find_jobs_1.queue)
-              and (find_jobs_1.tenant is null or f.tenant = find_jobs_1.tenant)
-              and (find_jobs_1.correlation_id is null or f.correlation_id = find_jobs_1.correlation_id)
-              and (find_jobs_1.error is null or wakeful.is_error(wakeful.last_error(f.attempts), find_jobs_1.error))
-              and (find_jobs_1.payload is null or f.payload @> find_jobs_1.payload)
+              and (find_jobs.task is null or f.task = find_jobs.task)
+              and (find_jobs.queue is null or f.queue = find_jobs.queue)
+              and (find_jobs.tenant is null or f.tenant = find_jobs.tenant)
+              and (find_jobs.correlation_id is null or f.correlation_id = find_jobs.correlation_id)
+              and (find_jobs.error is null or wakeful.is_error(wakeful.last_error(f.attempts), find_jobs.error))
+              and (find_jobs.payload is null or f.payload @> find_jobs.payload)
               -- What was created since then finished since then: whole days need not be read.
               and (first is null or f.created_at >= first and f.finished_at >= first)
               and (last is null or f.created_at < last)
-              and (find_jobs_1.after is null or f.id < find_jobs_1.after)
-            order by f.id desc limit find_jobs_1.most)
+              and (find_jobs.after is null or f.id < find_jobs.after)
+            order by f.id desc limit find_jobs.most)
             union all
             (select d.id from wakeful.dead_letter d
             where numbers && array[4]::smallint[]
-              and (find_jobs_1.task is null or d.task = find_jobs_1.task)
-              and (find_jobs_1.queue is null or d.queue = find_jobs_1.queue)
-              and (find_jobs_1.tenant is null or d.tenant = find_jobs_1.tenant)
-              and (find_jobs_1.correlation_id is null or d.correlation_id = find_jobs_1.correlation_id)
-              and (find_jobs_1.error is null or wakeful.is_error(
-                jsonb_build_object('code', d.error_code, 'message', d.error_message), find_jobs_1.error))
-              and (find_jobs_1.payload is null or d.original_job -> 'payload' @> find_jobs_1.payload)
+              and (find_jobs.task is null or d.task = find_jobs.task)
+              and (find_jobs.queue is null or d.queue = find_jobs.queue)
+              and (find_jobs.tenant is null or d.tenant = find_jobs.tenant)
+              and (find_jobs.correlation_id is null or d.correlation_id = find_jobs.correlation_id)
+              and (find_jobs.error is null or wakeful.is_error(
+                jsonb_build_object('code', d.error_code, 'message', d.error_message), find_jobs.error))
+              and (find_jobs.payload is null or d.original_job -> 'payload' @> find_jobs.payload)
               and (first is null or (d.original_job ->> 'created_at')::timestamptz >= first and d.died_at >= first)
               and (last is null or (d.original_job ->> 'created_at')::timestamptz < last)
-              and (find_jobs_1.after is null or d.id < find_jobs_1.after)
-            order by d.id desc limit find_jobs_1.most)
+              and (find_jobs.after is null or d.id < find_jobs.after)
+            order by d.id desc limit find_jobs.most)
         ) found
-        order by found.id desc limit find_jobs_1.most);
+        order by found.id desc limit find_jobs.most);
     return query select v.* from wakeful.jobs v where v.id = any (ids) order by v.id desc;
 end
 $$;
@@ -2649,7 +2653,7 @@ begin
             ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
                 'snooze', 'release', 'extend', 'extend_1', 'register_1', 'beat_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
                 'expire', 'make_days', 'drop_days', 'fold_tally']),
-            ('viewer', 'execute', 'function', array['stats', 'find_jobs_1']),
+            ('viewer', 'execute', 'function', array['stats', 'find_jobs']),
             ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'queues', 'workers', 'controls', 'audits']),
             ('operator', 'execute', 'function', array['cancel', 'cancel_many', 'requeue', 'retry_now', 'bury',
                 'acknowledge', 'purge', 'cleanup', 'pause_queue', 'resume_queue', 'pause_task', 'resume_task', 'switch_task'])

@@ -70,8 +70,9 @@ end
 $$;
 
 -- Takes back up to `most` jobs whose lease, or whose worker's lease, has lapsed: each becomes ready again, or dead if
--- that was its last start, or cancelled if that was asked for. Returns how many.
-create function wakeful.rescue(most integer default 1000) returns integer
+-- that was its last start, or cancelled if that was asked for. Returns how many. `spare` is a worker in the middle of a
+-- claim: its lease held when the claim began, and its row must outlive what it is about to take.
+create function wakeful.rescue(most integer default 1000, spare uuid default null) returns integer
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -91,7 +92,8 @@ begin
         order by j.lease_expires_at, j.id limit most for update skip locked);
     rescued := wakeful.end_lapsed(ids, at);
     for lapsed in
-        select w.* from wakeful.worker w where w.lease_expires_at <= at order by w.id for update skip locked
+        select w.* from wakeful.worker w
+        where w.lease_expires_at <= at and w.id is distinct from rescue.spare order by w.id for update skip locked
     loop
         exit when rescued >= most;
         -- Its jobs with a lease of their own live by that one.

@@ -79,6 +79,7 @@ declare
     ids uuid[];
     at timestamptz;
     taken integer;
+    started integer;
     promoted integer := 0;
     short_queues text[] := '{}';
     report wakeful.claimed_job;
@@ -91,7 +92,7 @@ begin
         perform wakeful.hold_worker(worker_id);
     end if;
     if tend then
-        perform wakeful.rescue();
+        perform wakeful.rescue(spare => worker_id);
         perform wakeful.expire();
         promoted := wakeful.promote(open_queues, open_tasks);
         if promoted = 1000 then
@@ -105,8 +106,8 @@ begin
         from unnest(queues, lanes, h_ranks, h_ready_ats, h_ids) q(queue, lane, rank, ready_at, id)
         where q.lane = this_lane and q.queue = any (open_queues);
         taken := 0;
-        if limits[this_lane] > 0 then
-            ids := wakeful.choose(lane_queues, open_tasks, limits[this_lane], after, alone);
+        while taken < limits[this_lane] loop
+            ids := wakeful.choose(lane_queues, open_tasks, limits[this_lane] - taken, after, alone);
             at := wakeful.now();
             return query
             update wakeful.job j
@@ -117,11 +118,12 @@ begin
                 j.ready_at, j.run_at, j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id,
                 j.parent_id, j.origin_id, j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.saved,
                 null::double precision, null::boolean, null::uuid[], null::uuid[];
-            get diagnostics taken = row_count;
-            if taken < cardinality(ids) then
-                perform wakeful.expire_rows(ids, at);
-            end if;
-        end if;
+            get diagnostics started = row_count;
+            taken := taken + started;
+            exit when started = cardinality(ids);
+            -- Some had expired: with those out of the way, there may be more behind them.
+            perform wakeful.expire_rows(ids, at);
+        end loop;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
             if wakeful.some_are_ready(lane_queues, open_tasks, after) then

@@ -1,0 +1,1 @@
+"""What readers get: a table in the terminal, a page, plots."""

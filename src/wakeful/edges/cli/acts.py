@@ -1,0 +1,95 @@
+"""What commands share that change something: who does it, and whether it is meant."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from uuid import UUID
+
+import click
+
+from wakeful.values.errors import WakefulError
+
+if TYPE_CHECKING:
+    from wakeful.edges.cli.asking import Asking
+
+Act = Callable[["Asking", UUID], dict[str, object]]
+"""What is done to one job, and what is told of it: at least an `answer`."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+IDS_AT_ONCE: Final = 200
+
+
+def by_option(command: F) -> F:
+    """`--by`: who is noted to have done it."""
+
+    def choose(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+        return value or _user()
+
+    return click.option(
+        "--by", "actor", metavar="NAME", envvar="WAKEFUL_ACTOR", callback=choose, help="Who does it (you)."
+    )(command)
+
+
+def reason_option(command: F) -> F:
+    """`--reason`: why, for whoever reads it later."""
+    return click.option("--reason", metavar="TEXT", help="Why, for whoever asks later.")(command)
+
+
+def yes_option(command: F) -> F:
+    """`--yes`: do not ask."""
+    return click.option("--yes", is_flag=True, help="Do not ask.")(command)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask a person; where there is none, `--yes` has to say it."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} Nobody is there to ask: add --yes.")
+    click.confirm(question, abort=True, err=True)
+
+
+def each(ids: Sequence[UUID], dsn: str | None, as_json: bool, act: Act) -> int:
+    """Do it to each of the jobs, whatever becomes of the others; exit 1 when one was refused."""
+    from wakeful.edges.cli.asking import acting
+    from wakeful.edges.cli.showing import print_json
+
+    told: list[dict[str, object]] = []
+    with acting(dsn) as asking:
+        for id in dict.fromkeys(ids):
+            try:
+                told.append({"id": id, **act(asking, id)})
+            except WakefulError as error:
+                told.append({"id": id, "error": error.message})
+    if as_json:
+        print_json(told)
+    for one in told:
+        if "error" in one:
+            click.echo(f"wakeful: {one['error']}", err=True)
+        elif not as_json:
+            others = [str(value) for name, value in one.items() if name not in ("id", "answer")]
+            click.echo("  ".join([str(one["id"]), str(one["answer"]), *others]))
+    return int(any("error" in one for one in told))
+
+
+def batches(ids: Sequence[UUID], label: str) -> Iterator[Sequence[UUID]]:
+    """The ids in portions, with a bar that moves on a terminal where there are many."""
+    portions = [ids[start : start + IDS_AT_ONCE] for start in range(0, len(ids), IDS_AT_ONCE)]
+    if len(portions) < 2 or not sys.stderr.isatty():
+        yield from portions
+        return
+    with click.progressbar(length=len(ids), label=label, file=sys.stderr) as bar:
+        for portion in portions:
+            yield portion
+            bar.update(len(portion))
+
+
+def _user() -> str | None:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # A container's user without a name: the database's user is noted.
+        return None

@@ -1,0 +1,105 @@
+"""How commands answer: JSON for programs, a table that fits for a terminal, aligned text for a pipe."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, is_dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import click
+
+
+def print_json(document: object) -> None:
+    """One document on stdout: indented for a person, in one line for a pipe."""
+    click.echo(json.dumps(_plain(document), indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, loose: str = "") -> None:
+    """Rows under a heading. On a terminal the `loose` column gives way where there is no room for all."""
+    texts = [[_cell(value) for value in row] for row in rows]
+    if sys.stdout.isatty():
+        _print_rich(columns, texts, loose)
+        return
+    widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
+    for line in (columns, *texts):
+        click.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+
+
+def print_facts(facts: Iterable[tuple[str, object]]) -> None:
+    """Names and values, one a line; what is None is left out."""
+    known = [(name, _fact(value)) for name, value in facts if value is not None]
+    width = max((len(name) for name, _ in known), default=0)
+    for name, text in known:
+        click.echo(f"{name:<{width}}  {text.replace(chr(10), chr(10) + ' ' * (width + 2))}")
+
+
+def age(since: datetime | None, now: datetime | None = None) -> str:
+    """How long ago, in the largest unit that says something: 12s, 5m, 3h, 9d."""
+    if since is None:
+        return ""
+    seconds = ((now or datetime.now(UTC)) - since).total_seconds()
+    sign, seconds = ("in ", -seconds) if seconds < -1 else ("", max(seconds, 0))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= size * 2:
+            return f"{sign}{seconds // size:.0f}{unit}"
+    return f"{sign}{seconds:.0f}s"
+
+
+def _print_rich(columns: Sequence[str], texts: Sequence[Sequence[str]], loose: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        # An id that is cut cannot be copied: it folds.
+        table.add_column(
+            column,
+            no_wrap=column != "ID",
+            overflow="fold" if column == "ID" else "ellipsis",
+            ratio=column == loose or None,
+        )
+    for row in texts:
+        table.add_row(*(Text(text) for text in row))
+    Console(highlight=False).print(table)
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case datetime():
+            return f"{value.astimezone():%Y-%m-%d %H:%M:%S}"
+    # Whatever a job carries, a line stays a line, and nothing in it steers the terminal.
+    return "".join(sign if sign.isprintable() else " " for sign in str(value))
+
+
+def _fact(value: object) -> str:
+    if isinstance(value, dict | list | tuple):
+        return json.dumps(_plain(value), indent=2, ensure_ascii=False)
+    if isinstance(value, str):
+        return "\n".join(_cell(line) for line in value.splitlines())
+    return _cell(value)
+
+
+def _plain(value: object) -> Any:
+    match value:
+        case dict():
+            return {str(name): _plain(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case UUID():
+            return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    return value
