@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -60,7 +61,9 @@ class Ours(Driver):
 
     async def work(self, load: Load, probe: Probe) -> None:
         self._tasks(probe)
-        await self.app.worker(concurrency=load.slots or SLOTS[load.handler]).arun()
+        worker = self.app.worker(concurrency=load.slots or SLOTS[load.handler])
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+        await worker.arun()
 
     def _tasks(self, probe: Probe | None) -> dict[Handler, Any]:
         functions = handlers(probe or Probe())

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 COMMAND = (sys.executable, "-m", "wakeful.edges.cli")
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 APP = '''
 import asyncio

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -11,7 +12,7 @@ from tests.sessions import Session, query, scalar
 from tests.verbs import started
 
 
-def died(db: Session, task: str = "t", message: str = "broke", **options: object) -> UUID:
+def died(db: Session, task: str = "t", message: str = "broke", **options: Any) -> UUID:
     held = started(db, task, **options)
     db.execute(
         "select wakeful.fail(%s, %s, %s, 'E42', %s, no_retry => true)",

@@ -106,7 +106,7 @@ def test_jobs_are_retried_wherever_they_are(wakeful: Commands, db: Session) -> N
     [told] = wakeful.json("jobs", "retry", str(dead.id))
     assert told["answer"] == "requeued"
     assert str(claim_one(db, tasks=["dead"]).id) == told["as"]
-    assert "There is no" in wakeful.refusal(1, "jobs", "retry", str(uuid4())) or True
+    assert "No finished or dead job has id" in wakeful.refusal(1, "jobs", "retry", str(uuid4()))
 
 
 def test_a_waiting_job_is_buried_and_a_running_one_is_not(wakeful: Commands, db: Session) -> None:
@@ -145,7 +145,8 @@ def test_a_person_at_a_terminal_is_asked_before_jobs_are_removed(wakeful: Comman
     assert "Remove completed jobs that are older than 0 days? [y/N]" in screen
     assert scalar(db, "select count(*) from wakeful.jobs") == 1
     code, screen = wakeful.terminal("cleanup", "--days", "0", typed="y\n")
-    assert (code, screen.splitlines()[-1]) == (0, "1 job removed.")
+    assert code == 0
+    assert screen.endswith("1 job removed.\n")
 
 
 @pytest.mark.parametrize("columns", [80, 120])

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import pytest
 
-from tests.sessions import Session, session
+from tests.sessions import Session, background, scalar, session, until
 from wakeful.app import Wakeful
 from wakeful.database.session import Database
 from wakeful.edges.testing import Database as TestDatabase
-from wakeful.queue import Queue
+from wakeful.queue import ClaimedJob, Queue, room
 from wakeful.statements.statement import Statement
 
 T = TypeVar("T")
@@ -79,3 +81,43 @@ async def verbs(queue: Queue, app: Wakeful, request: pytest.FixtureRequest) -> A
 def db(database: TestDatabase) -> Iterator[Session]:
     with session(database.dsn) as conn:
         yield conn
+
+
+LISTENERS = "select count(*) from pg_stat_activity where application_name = 'wakeful listener' and datname = %s"
+
+
+def sleepers(db: Session) -> int:
+    count = scalar(db, "select count(*) from wakeful.sleeper")
+    assert isinstance(count, int)
+    return count
+
+
+def looks(app: Wakeful) -> int:
+    assert isinstance(app.database, CountingDatabase)
+    return app.database.looks
+
+
+def fall_asleep(app: Wakeful, db: Session, callers: int = 1) -> int:
+    """Return once all callers sleep and nothing more is due; the number of looks it took."""
+    # One look when each came, one to declare it; and once more after a moment, for all of them.
+    until(lambda: sleepers(db) == 1 and looks(app) >= 2 * callers)
+    steady = looks(app)
+    deadline = time.monotonic() + 3 * room.A_MOMENT
+    while time.monotonic() < deadline:
+        if looks(app) != steady:
+            steady, deadline = looks(app), time.monotonic() + 3 * room.A_MOMENT
+        time.sleep(0.01)
+    return steady
+
+
+Start = Callable[..., Future[list[ClaimedJob]]]
+
+
+@pytest.fixture
+def start(queue: Queue) -> Iterator[Start]:
+    """Start claims in threads; the queue is closed before the threads are waited for, so that none hangs."""
+    with background() as submit:
+        try:
+            yield lambda **options: submit(queue.claim, **options)
+        finally:
+            queue.close()

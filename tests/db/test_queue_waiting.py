@@ -3,54 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
 
 import pytest
 
-from tests.db.queues import CountingDatabase, Verbs
-from tests.sessions import Session, background, call, query, scalar, session, shift_clock, until
+from tests.db.queues import LISTENERS, Start, Verbs, fall_asleep, looks, sleepers
+from tests.sessions import Session, call, scalar, until
 from tests.verbs import enqueue, enqueue_many
 from wakeful.app import Wakeful
-from wakeful.config import DatabaseSettings, Settings
-from wakeful.database.address import with_database
 from wakeful.edges.testing import Database
-from wakeful.queue import ClaimedJob, Queue, hearing, room, watch
-
-LISTENERS = "select count(*) from pg_stat_activity where application_name = 'wakeful listener' and datname = %s"
-
-
-def sleepers(db: Session) -> int:
-    count = scalar(db, "select count(*) from wakeful.sleeper")
-    assert isinstance(count, int)
-    return count
-
-
-def looks(app: Wakeful) -> int:
-    assert isinstance(app.database, CountingDatabase)
-    return app.database.looks
-
-
-def fall_asleep(app: Wakeful, db: Session, callers: int = 1) -> int:
-    """Return once all callers sleep and nothing more is due; the number of looks it took."""
-    # One look when each came, one to declare it; and once more after a moment, for all of them.
-    until(lambda: sleepers(db) == 1 and looks(app) >= 2 * callers)
-    steady = looks(app)
-    deadline = time.monotonic() + 3 * room.A_MOMENT
-    while time.monotonic() < deadline:
-        if looks(app) != steady:
-            steady, deadline = looks(app), time.monotonic() + 3 * room.A_MOMENT
-        time.sleep(0.01)
-    return steady
+from wakeful.queue import ClaimedJob, Queue
 
 
 async def turns_until(condition: Callable[[], bool]) -> None:
@@ -64,16 +30,6 @@ async def turns_until(condition: Callable[[], bool]) -> None:
 
 def still_waiting(callers: list[Future[list[ClaimedJob]]]) -> int:
     return sum(not caller.done() for caller in callers)
-
-
-@pytest.fixture
-def start(queue: Queue) -> Iterator[Callable[..., Future[list[ClaimedJob]]]]:
-    """Start claims in threads; the queue is closed before the threads are waited for, so that none hangs."""
-    with background() as submit:
-        try:
-            yield lambda **options: submit(queue.claim, **options)
-        finally:
-            queue.close()
 
 
 async def test_a_waiting_caller_is_given_a_job_as_it_comes(verbs: Verbs, app: Wakeful, db: Session) -> None:
@@ -114,7 +70,7 @@ async def test_a_job_scheduled_while_one_waits_wakes_at_its_moment(verbs: Verbs,
 
 
 def test_four_callers_share_one_listener_and_one_job_makes_one_of_them_look(
-    start: Callable[..., Future[list[ClaimedJob]]],
+    start: Start,
     queue: Queue,
     app: Wakeful,
     database: Database,
@@ -133,9 +89,7 @@ def test_four_callers_share_one_listener_and_one_job_makes_one_of_them_look(
     assert len({job.id for job in jobs}) == 4
 
 
-def test_a_batch_of_jobs_wakes_as_many_callers_as_it_has_jobs(
-    start: Callable[..., Future[list[ClaimedJob]]], app: Wakeful, db: Session
-) -> None:
+def test_a_batch_of_jobs_wakes_as_many_callers_as_it_has_jobs(start: Start, app: Wakeful, db: Session) -> None:
     waiting = [start(task="t", wait=30) for _ in range(4)]
     steady = fall_asleep(app, db, 4)
     enqueue_many(db, [{"task": "t"}] * 3)
@@ -155,9 +109,7 @@ async def test_threads_and_event_loops_wait_side_by_side(
     await app.database.aclose()
 
 
-def test_callers_who_want_different_things_are_woken_for_their_own(
-    start: Callable[..., Future[list[ClaimedJob]]], app: Wakeful, db: Session
-) -> None:
+def test_callers_who_want_different_things_are_woken_for_their_own(start: Start, app: Wakeful, db: Session) -> None:
     mail = start(task="send", queues="mail", wait=30)
     other = start(task="other", queues="rest", wait=30)
     steady = fall_asleep(app, db, 2)
@@ -172,9 +124,7 @@ def test_callers_who_want_different_things_are_woken_for_their_own(
 
 
 @pytest.mark.parametrize("how", ["released", "retried", "resumed", "replaced", "hurried", "requeued"])
-def test_whatever_makes_a_job_runnable_wakes_a_sleeper(
-    start: Callable[..., Future[list[ClaimedJob]]], app: Wakeful, db: Session, how: str
-) -> None:
+def test_whatever_makes_a_job_runnable_wakes_a_sleeper(start: Start, app: Wakeful, db: Session, how: str) -> None:
     holder = Queue(app)
     id = enqueue(db, "t", dedup_key="k" if how == "replaced" else None)
     if how == "resumed":
@@ -206,9 +156,7 @@ def test_whatever_makes_a_job_runnable_wakes_a_sleeper(
     holder.close()
 
 
-def test_a_lease_that_lapses_wakes_a_sleeper(
-    start: Callable[..., Future[list[ClaimedJob]]], app: Wakeful, db: Session
-) -> None:
+def test_a_lease_that_lapses_wakes_a_sleeper(start: Start, app: Wakeful, db: Session) -> None:
     holder = Queue(app)
     id = enqueue(db)
     holder.claim("t", lease=1.5, renew=False)
@@ -263,141 +211,7 @@ async def test_the_bell_of_a_caller_that_has_gone_rings_for_another(queue: Queue
     await app.database.aclose()
 
 
-def test_closing_sends_those_who_wait_away_with_nothing(
-    start: Callable[..., Future[list[ClaimedJob]]], queue: Queue, app: Wakeful, database: Database, db: Session
-) -> None:
-    waiting = [start(wait=None), start(wait=30)]
-    fall_asleep(app, db, 2)
-    queue.close()
-    assert [one.result(10) for one in waiting] == [[], []]
-    assert sleepers(db) == 0
-    until(lambda: scalar(db, LISTENERS, database.name) == 0)
-
-
-def test_the_watch_ends_when_nobody_has_waited_for_a_while(
-    queue: Queue, database: Database, db: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watch, "LINGER", 0.2)
-    assert queue.claim(wait=0.1) == []
-    until(lambda: "wakeful-queue-watch" not in {thread.name for thread in threading.enumerate()})
-    until(lambda: scalar(db, LISTENERS, database.name) == 0)
-    enqueue(db)
-    assert len(queue.claim(wait=0.1)) == 1
-
-
-def test_a_lost_listener_comes_back_and_misses_nothing(
-    start: Callable[..., Future[list[ClaimedJob]]], app: Wakeful, database: Database, db: Session
-) -> None:
-    waiting = start(wait=30)
-    fall_asleep(app, db)
-    killed = query(
-        db,
-        "select pid, pg_terminate_backend(pid) from pg_stat_activity"
-        " where application_name = 'wakeful listener' and datname = %s",
-        database.name,
-    )
-    assert len(killed) == 1
-    id = enqueue(db)
-    assert [job.id for job in waiting.result(15)] == [id]
-
-
-def test_a_listener_that_hears_nothing_is_found_out_and_polls_take_over(
-    database: Database,
-    db: Session,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    monkeypatch.setattr(hearing, "CANARY_MUST_BE_HEARD_WITHIN", 0.2)
-    monkeypatch.setattr(watch, "POLL_WHEN_DEAF", 0.1)
-    # A listener in another database is as deaf as one behind a pooler.
-    elsewhere = with_database(database.dsn, "postgres")
-    settings = Settings(database=DatabaseSettings(dsn=database.dsn, listen_dsn=elsewhere))
-    with Wakeful(settings=settings) as app, background() as submit, caplog.at_level(logging.WARNING, "wakeful"):
-        queue = Queue(app)
-        waiting = submit(queue.claim, wait=30)
-        until(lambda: "listener_deaf" in caplog.text)
-        id = enqueue(db)
-        assert [job.id for job in waiting.result(10)] == [id]
-        queue.close()
-
-
-def test_with_notifications_off_polls_do_it_all(
-    database: Database, db: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watch, "POLL_WHEN_DEAF", 0.1)
-    settings = Settings(database=DatabaseSettings(dsn=database.dsn, notify=False))
-    with Wakeful(settings=settings) as app, background() as submit:
-        queue = Queue(app)
-        waiting = submit(queue.claim, wait=30)
-        until(lambda: sleepers(db) == 1)
-        id = enqueue(db)
-        assert [job.id for job in waiting.result(10)] == [id]
-        assert scalar(db, LISTENERS, database.name) == 0
-        queue.close()
-
-
-WAITING = """
-import sys
-from wakeful.app import Wakeful
-from wakeful.queue import Queue
-Queue(Wakeful(sys.argv[1])).claim(wait=60)
-"""
-
-
-def test_a_sleeper_whose_process_was_killed_is_forgotten_in_a_minute(database: Database, db: Session) -> None:
-    process = subprocess.Popen([sys.executable, "-c", WAITING, database.dsn])
-    try:
-        until(lambda: sleepers(db) == 1, 30)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert sleepers(db) == 1
-    shift_clock(db, "61 seconds")
-    worker = scalar(db, "select worker_id from wakeful.sleeper")
-    with session(database.dsn) as listener:
-        listener.execute(f"listen wakeful_{worker.hex}")
-        enqueue(db)
-        listener.execute("select 1")
-        assert list(listener.notifies(timeout=0.2)) == [], "nobody is poked in vain"
-    with Wakeful(database.dsn) as app:
-        queue = Queue(app)
-        queue.claim()
-        queue.claim(wait=0.3)
-        queue.close()
-    assert sleepers(db) == 0
-
-
-def test_a_forked_child_is_another_worker(queue: Queue, app: Wakeful, database: Database, db: Session) -> None:
-    enqueue(db)
-    [job] = queue.claim(wait=5)
-    mine = queue.worker_id
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            other = queue.worker_id
-            refused = False
-            try:
-                queue.mark_completed(job.id)
-            except Exception as error:  # Told to the parent, whatever it is.
-                refused = "not held by this queue" in str(error)
-            jobs = queue.claim(wait=10)
-            queue.mark_completed(jobs[0])
-            os.write(write, b"%d" % (other != mine and refused and len(jobs) == 1))
-        finally:
-            os._exit(0)
-    os.close(write)
-    enqueue(db)
-    _, status = os.waitpid(child, 0)
-    assert (status, os.read(read, 9)) == (0, b"1")
-    os.close(read)
-    queue.mark_completed(job.id)
-    assert scalar(db, "select count(*) from wakeful.jobs where state = 'completed'") == 2
-
-
-def test_an_idle_queue_asks_next_to_nothing(
-    start: Callable[..., Future[list[ClaimedJob]]], app: Wakeful, db: Session
-) -> None:
+def test_an_idle_queue_asks_next_to_nothing(start: Start, app: Wakeful, db: Session) -> None:
     for _ in range(4):
         start(wait=30)
     steady = fall_asleep(app, db, 4)

@@ -22,7 +22,7 @@ ROLES = (PRODUCER, WORKER, VIEWER, OPERATOR)
 EVERYONE = {"now", "new_id", "dedup_key", "canonical_json", "state_name", "last_error", "backoff"}
 ENQUEUING = {"enqueue", "enqueue_many", "enqueue_batch_1"}
 WORKING = {
-    *("claim", "claim_1", "claim_any_1", "wake_1", "pulse_1", "register_1", "beat_1", "leave_1"),
+    *("claim", "claim_1", "claim_any_1", "wake_1", "pulse_1", "register_1", "beat_1", "held_1", "leave_1"),
     *("complete", "complete_1", "completed_by_1", "fail", "settle_1", "snooze", "release", "extend"),
     *("extend_1", "note_1"),
     *("promote", "rescue", "expire", "make_days", "drop_days", "fold_tally", "upkeep_1"),

@@ -20,6 +20,11 @@ class Call:
     # The rows that a scan or a sort of it may look at.
     most_rows: int = 100
 
+    @property
+    def bounded(self) -> bool:
+        """Whether what it touches must not grow."""
+        return self.most_rows < 1000
+
 
 _WORKER = UUID("00000000-0000-4000-8000-000000000001")
 _KNOWN = UUID("01890000-0000-7000-8000-000000000001")
@@ -40,10 +45,9 @@ def holding(db: Session) -> None:
 
 
 def held_ids(db: Session) -> tuple[list[UUID], list[int]]:
-    rows = query(
-        db, "select id, epoch from wakeful.job where state = 2 and worker_id = %s order by id limit 10", _WORKER
-    )
-    return [row["id"] for row in rows], [row["epoch"] for row in rows]
+    rows = query(db, "select id, epoch from wakeful.job where state = 2 and worker_id = %s", _WORKER)
+    held = sorted((row["id"], row["epoch"]) for row in rows)[:10]
+    return [id for id, _ in held], [epoch for _, epoch in held]
 
 
 def complete_ten(db: Session) -> None:
@@ -124,6 +128,9 @@ CALLS = {
     "claim_1 that only takes": Call(partial(worker_claim, worker=_WORKER, want=10, tend=False), present),
     "claim_1 that comes back short": Call(
         partial(worker_claim, worker=_WORKER, tasks=["t", "nobody's"], queues=["empty", "vacant"]), present
+    ),
+    "claim_1 of one that must run alone": Call(
+        partial(worker_claim, worker=_WORKER, want=1, alone=True, tend=False), present
     ),
     "claim_1 that completes the last batch": Call(turn, holding),
     "pulse_1": Call(lambda db: call(db, "pulse_1", worker_id=_WORKER, lease="1 hour", canary=1, **_SERVED), present),

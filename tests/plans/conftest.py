@@ -10,8 +10,8 @@ import pytest
 from tests.plans.calls import CALLS, warm
 from tests.plans.explain import Watcher
 from tests.plans.history import load
-from tests.sessions import Session, empty, session
-from wakeful.edges.testing import Databases
+from tests.sessions import empty, session
+from wakeful.edges.testing import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,30 +19,22 @@ class Grown:
     """The session with the old plans, and the pages that each call touched while there was no history."""
 
     watcher: Watcher
-    db: Session
     buffers_before: dict[str, int]
 
 
-@pytest.fixture(scope="package", params=["never analysed", "vacuumed while empty"])
-def grown(request: pytest.FixtureRequest, databases: Databases) -> Iterator[Grown]:
-    with (
-        databases.migrated() as database,
-        session(database.dsn) as old,
-        session(database.dsn) as loader,
-    ):
+@pytest.fixture(params=["never analysed", "vacuumed while empty"])
+def grown(request: pytest.FixtureRequest, database: Database) -> Iterator[Grown]:
+    with session(database.dsn) as old, session(database.dsn) as loader:
         if request.param == "vacuumed while empty":
             # So autovacuum leaves an idle queue: the planner then knows for sure that there is nothing.
             loader.execute("vacuum analyze")
-        watcher = Watcher(old)
         for _ in range(7):
             warm(old)
-        watcher.begin()
+        watcher = Watcher(old)
         before = {}
         for name, call in CALLS.items():
-            call.prepare(old)
-            call.act(old)
             call.prepare(old)
             before[name] = watcher.watch(call.act)[-1].buffers
         empty(loader)
         load(loader)
-        yield Grown(watcher, old, before)
+        yield Grown(watcher, before)

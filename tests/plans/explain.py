@@ -15,7 +15,6 @@ Node = dict[str, Any]
 
 SETTINGS = (
     "load 'auto_explain'",
-    "set auto_explain.log_min_duration = 0",
     "set auto_explain.log_nested_statements = on",
     "set auto_explain.log_analyze = on",
     "set auto_explain.log_timing = off",
@@ -53,16 +52,15 @@ class Watcher:
         self.db = db
         self._plans: list[Plan] = []
         db.add_notice_handler(self._keep)
-
-    def begin(self) -> None:
-        """From here on the server tells its plans."""
         for setting in SETTINGS:
-            self.db.execute(setting.encode())
+            db.execute(setting.encode())
 
     def watch(self, act: Callable[[Session], object]) -> list[Plan]:
         """The plans of one act, the outermost statement last."""
         self._plans = []
+        self.db.execute("set auto_explain.log_min_duration = 0")
         act(self.db)
+        self.db.execute("set auto_explain.log_min_duration = -1")
         assert self._plans, "the server told no plan"
         return self._plans
 

@@ -22,7 +22,6 @@ BATCH = 100
 def watcher(database: Database) -> Iterator[Watcher]:
     with session(database.dsn) as conn, session(database.dsn) as pin:
         watcher = Watcher(conn)
-        watcher.begin()
         pin.execute("begin isolation level repeatable read")
         query(pin, "select count(*) from wakeful.job")
         yield watcher

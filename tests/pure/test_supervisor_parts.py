@@ -9,7 +9,7 @@ from pathlib import Path
 from wakeful.edges.supervisor.backoff import LONGEST_WAIT, STEADY_AFTER, Backoff
 from wakeful.edges.supervisor.child import describe_end
 from wakeful.edges.supervisor.plan import wakeful_command
-from wakeful.edges.supervisor.watch import Watch
+from wakeful.edges.supervisor.watch import Watch, stamps
 from wakeful.worker.limits import Limits, resident_bytes
 
 
@@ -68,7 +68,7 @@ def test_a_followed_file_elsewhere_is_seen_from_then_on(tmp_path: Path) -> None:
     other = tmp_path / "other.py"
     other.write_text("1")
     watch = Watch(str(tmp_path / "here"))
-    watch.follow([str(other)])
+    watch.follow(stamps([str(other)]))
     assert watch.changes() == []
     other.write_text("22")
     assert watch.changes() == [str(other)]

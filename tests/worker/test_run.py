@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
 from tests.sessions import Session
 from tests.worker import elsewhere
-from tests.worker.work import comes_to, working
+from tests.worker.work import comes_to, starting
 from wakeful.app import Wakeful
+from wakeful.edges.testing import Database
 from wakeful.run.context import Context, SyncContext
 from wakeful.values.outcome import Cancel, Dead, Retry, Snooze
 from wakeful.values.retry import Fixed, Never
@@ -30,45 +33,39 @@ async def test_an_async_handler_runs_on_the_loop_and_a_sync_one_in_a_thread(app:
         where["thread"] = threading.get_ident()
         return word.upper()
 
-    async with working(app):
+    async with starting(app):
         for task in (on_loop, in_thread):
             assert (await comes_to(db, await task.aenqueue("hello"), "completed"))["result"] == "HELLO"
     assert where["loop"] == threading.get_ident()
     assert where["thread"] != threading.get_ident()
 
 
-async def test_a_handler_in_a_process_of_its_own(db: Session, database: Any) -> None:
-    async with elsewhere.app_on(database.dsn) as app, working(app):
+async def test_a_handler_in_a_process_of_its_own(db: Session, database: Database) -> None:
+    async with elsewhere.app_on(database.dsn) as app, starting(app):
         done = await comes_to(db, await elsewhere.pid_and_double.aenqueue(21), "completed")
         assert done["result"]["double"] == 42
         assert done["result"]["pid"] != elsewhere.own_pid()
 
 
-@pytest.mark.parametrize(
-    ("word", "state", "code"),
-    [
-        ("raise", "dead", "ValueError"),
-        ("dead", "dead", "Dead"),
-        ("exit", "dead", "process_died"),
-        ("snooze", "scheduled", None),
-        ("cancel", "cancelled", None),
-        ("retry", "scheduled", "Retry"),
-        ("unstorable", "dead", None),
-    ],
-)
-async def test_outcomes_come_back_from_the_process(
-    database: Any, db: Session, word: str, state: str, code: str | None
-) -> None:
-    async with elsewhere.app_on(database.dsn) as app, working(app):
-        told = await comes_to(db, await elsewhere.told.using(max_attempts=2).aenqueue(word), state)
-        if code is not None:
-            assert told["last_error_code"] == code
-        if word in ("raise", "retry"):
-            assert told["last_error_message"] == word
+async def test_outcomes_come_back_from_the_process(database: Database, db: Session) -> None:
+    expected = {
+        "raise": ("dead", "ValueError"),
+        "dead": ("dead", "Dead"),
+        "exit": ("dead", "process_died"),
+        "snooze": ("scheduled", None),
+        "cancel": ("cancelled", None),
+        "retry": ("scheduled", "Retry"),
+        "unstorable": ("dead", "TypeError"),
+    }
+    async with elsewhere.app_on(database.dsn) as app, starting(app, concurrency=2):
+        ids = {word: await elsewhere.told.using(max_attempts=2).aenqueue(word) for word in expected}
+        for word, (state, code) in expected.items():
+            row = await comes_to(db, ids[word], state)
+            assert row["last_error_code"] == code, word
 
 
-async def test_the_process_is_used_again_and_replaced_when_it_dies(database: Any, db: Session) -> None:
-    async with elsewhere.app_on(database.dsn) as app, working(app, concurrency=1):
+async def test_the_process_is_used_again_and_replaced_when_it_dies(database: Database, db: Session) -> None:
+    async with elsewhere.app_on(database.dsn) as app, starting(app, concurrency=1):
 
         async def pid() -> int:
             done = await comes_to(db, await elsewhere.pid_and_double.aenqueue(1), "completed")
@@ -81,28 +78,23 @@ async def test_the_process_is_used_again_and_replaced_when_it_dies(database: Any
 
 
 @pytest.mark.parametrize("kind", ["loop", "thread"])
-@pytest.mark.parametrize(
-    ("act", "state", "told"),
-    [
-        (lambda: {"a": [1, None]}, "completed", {"result": {"a": [1, None]}}),
-        (lambda: None, "completed", {"result": None}),
-        (lambda: Snooze(3600, "later"), "scheduled", {"attempt": 0}),
-        (lambda: Cancel("no longer wanted"), "cancelled", {"cancel_reason": "no longer wanted"}),
-        (lambda: _raise(Retry(after=3600)), "scheduled", {"attempt": 1, "last_error_code": "Retry"}),
-        (lambda: _raise(Dead("hopeless")), "dead", {"attempt": 1, "last_error_message": "hopeless"}),
-        (lambda: _raise(ValueError("odd")), "scheduled", {"attempt": 1, "last_error_code": "ValueError"}),
-        (lambda: _raise(SystemExit(3)), "scheduled", {"attempt": 1}),
-        (lambda: _raise(_Coded("x")), "scheduled", {"last_error_code": "E_CARD"}),
-        (lambda: object(), "dead", {"attempt": 1}),
-        (lambda: {"a": "\ud800"}, "dead", {"attempt": 1}),
-    ],
-    ids=["value", "nothing", "snooze", "cancel", "retry", "dead", "error", "exit", "coded", "odd", "unpaired"],
-)
-async def test_each_outcome(app: Wakeful, db: Session, kind: str, act: Any, state: str, told: dict[str, Any]) -> None:
-    declare(app, kind, act)
-    async with working(app):
-        row = await comes_to(db, await app.aenqueue("acts"), state)
-        assert {name: row[name] for name in told} == told
+async def test_each_outcome(app: Wakeful, db: Session, kind: str) -> None:
+    if kind == "loop":
+
+        @app.task(name="acts", retry=Fixed(3600))
+        async def on_loop(name: str) -> Any:
+            return ACTS[name][0]()
+    else:
+
+        @app.task(name="acts", retry=Fixed(3600))
+        def in_thread(name: str) -> Any:
+            return ACTS[name][0]()
+
+    async with starting(app):
+        ids = {name: await app.aenqueue("acts", {"name": name}) for name in ACTS}
+        for name, (_, state, told) in ACTS.items():
+            row = await comes_to(db, ids[name], state)
+            assert {column: row[column] for column in told} == told, name
 
 
 async def test_the_last_attempt_that_fails_is_a_dead_letter_with_its_history(app: Wakeful, db: Session) -> None:
@@ -110,7 +102,7 @@ async def test_the_last_attempt_that_fails_is_a_dead_letter_with_its_history(app
     async def fails(ctx: Context) -> None:
         raise ValueError(f"attempt {ctx.attempt}")
 
-    async with working(app):
+    async with starting(app):
         row = await comes_to(db, await fails.aenqueue(), "dead")
     assert [entry["message"] for entry in row["attempts"]] == ["attempt 1", "attempt 2", "attempt 3"]
     assert "Traceback" in row["attempts"][0]["details"]["traceback"]
@@ -121,7 +113,7 @@ async def test_a_policy_that_allows_one_start(app: Wakeful, db: Session) -> None
     async def fails() -> None:
         raise ValueError
 
-    async with working(app):
+    async with starting(app):
         assert (await comes_to(db, await fails.aenqueue(), "dead"))["attempt"] == 1
 
 
@@ -133,7 +125,7 @@ async def test_a_retry_function_that_raises_costs_neither_the_job_nor_the_slot(a
     async def fails() -> None:
         raise ValueError("the handler's own")
 
-    async with working(app, concurrency=1):
+    async with starting(app, concurrency=1):
         for _ in range(2):
             row = await comes_to(db, await fails.aenqueue(), "scheduled")
             assert row["last_error_message"] == "the handler's own"
@@ -143,7 +135,7 @@ async def test_a_payload_that_does_not_fit_the_function_fails_with_its_reason(ap
     @app.task(name="typed")
     async def typed(number: int) -> None: ...
 
-    async with working(app):
+    async with starting(app):
         db.execute("select wakeful.enqueue('typed', '{\"number\": \"many\"}', id => wakeful.new_id())")
         [row] = db.execute("select id from wakeful.job").fetchall()
         told = await comes_to(db, row["id"], "scheduled")
@@ -159,15 +151,13 @@ async def test_a_cancellation_of_the_handlers_own_is_a_failure_and_frees_the_slo
         asyncio.get_running_loop().call_soon(inner.cancel)
         await inner
 
-    async with working(app, concurrency=1):
+    async with starting(app, concurrency=1):
         for _ in range(2):
             row = await comes_to(db, await awaits.aenqueue(), "scheduled")
             assert row["last_error_code"] == "CancelledError"
 
 
 async def test_one_handler_may_not_see_anothers_context_variables(app: Wakeful, db: Session) -> None:
-    from contextvars import ContextVar
-
     mine: ContextVar[int] = ContextVar("mine", default=0)
 
     @app.task(name="sets")
@@ -176,7 +166,7 @@ async def test_one_handler_may_not_see_anothers_context_variables(app: Wakeful, 
         mine.set(number)
         return before
 
-    async with working(app, concurrency=1):
+    async with starting(app, concurrency=1):
         for number in (1, 2):
             assert (await comes_to(db, await sets.aenqueue(number), "completed"))["result"] == 0
 
@@ -201,7 +191,7 @@ async def test_a_handler_that_takes_too_long_is_told_and_its_attempt_fails(
         assert ctx.cancelled
         told.set()
 
-    async with working(app):
+    async with starting(app):
         row = await comes_to(db, await app.aenqueue(kind), "scheduled")
         assert (row["attempt"], row["last_error_code"]) == (1, "timeout")
         assert await asyncio.to_thread(told.wait, 10)
@@ -217,7 +207,7 @@ async def test_a_thread_that_ignores_its_timeout_keeps_its_slot_until_it_ends(ap
     @app.task(name="next")
     async def next_one() -> None: ...
 
-    async with working(app, concurrency=1):
+    async with starting(app, concurrency=1):
         stuck = await ignores.aenqueue()
         following = await next_one.aenqueue()
         assert (await comes_to(db, stuck, "scheduled"))["last_error_code"] == "timeout"
@@ -243,7 +233,7 @@ async def test_an_async_handler_that_ignores_its_timeout_does_not_hold_its_job_f
     @app.task(name="next")
     async def next_one() -> None: ...
 
-    async with working(app, concurrency=1):
+    async with starting(app, concurrency=1):
         stuck = await ignores.aenqueue()
         following = await next_one.aenqueue()
         assert (await comes_to(db, stuck, "scheduled"))["last_error_code"] == "timeout"
@@ -252,22 +242,26 @@ async def test_an_async_handler_that_ignores_its_timeout_does_not_hold_its_job_f
         await comes_to(db, following, "completed")
 
 
-def declare(app: Wakeful, kind: str, act: Any) -> None:
-    if kind == "loop":
-
-        @app.task(name="acts", retry=Fixed(3600))
-        async def on_loop() -> Any:
-            return act()
-    else:
-
-        @app.task(name="acts", retry=Fixed(3600))
-        def in_thread() -> Any:
-            return act()
-
-
 def _raise(error: BaseException) -> None:
     raise error
 
 
 class _Coded(Exception):
     code = "E_CARD"
+
+
+# What a handler does, the state in which its job is then, and what is told of it.
+ACTS: dict[str, tuple[Callable[[], object], str, dict[str, object]]] = {
+    "value": (lambda: {"a": [1, None]}, "completed", {"result": {"a": [1, None]}, "attempt": 1}),
+    "nothing": (lambda: None, "completed", {"result": None}),
+    "snooze": (lambda: Snooze(3600, "later"), "scheduled", {"attempt": 0}),
+    "cancel": (lambda: Cancel("no longer wanted"), "cancelled", {"cancel_reason": "no longer wanted"}),
+    "retry": (lambda: _raise(Retry(after=3600)), "scheduled", {"attempt": 1, "last_error_code": "Retry"}),
+    "dead": (lambda: _raise(Dead("hopeless")), "dead", {"attempt": 1, "last_error_message": "hopeless"}),
+    "error": (lambda: _raise(ValueError("odd")), "scheduled", {"attempt": 1, "last_error_code": "ValueError"}),
+    "exit": (lambda: _raise(SystemExit(3)), "scheduled", {"attempt": 1}),
+    "coded": (lambda: _raise(_Coded("x")), "scheduled", {"last_error_code": "E_CARD"}),
+    "unprintable": (lambda: _raise(ValueError("a\x00b\ud800")), "scheduled", {"last_error_code": "ValueError"}),
+    "no JSON": (object, "dead", {"attempt": 1}),
+    "no text": (lambda: {"a": "\ud800"}, "dead", {"attempt": 1}),
+}

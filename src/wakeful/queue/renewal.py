@@ -84,8 +84,8 @@ class Renewal:
             for lease, group in _by_lease(due).items():
                 try:
                     self._extend(lease, group)
-                # Whatever is wrong, the jobs are still ours to keep: it is told, and tried again soon.
                 except Exception as error:
+                    # Whatever is wrong, the jobs are still ours to keep: it is told, and tried again soon.
                     log.warning("lease_renewal_failed: %s", error, extra={"event": "lease_renewal_failed"})
                     self._put_off(group, time.monotonic())
 

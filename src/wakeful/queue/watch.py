@@ -88,8 +88,8 @@ class Watch:
                     self._take_back()
                     end = idle_since + LINGER if self.room.is_empty() else math.inf
                     hearing.wait(min(self.room.attend(), end))
-                # A fault of our own must not leave callers asleep for good: it is told, and we go on.
                 except Exception:
+                    # A fault of our own must not leave callers asleep for good: it is told, and we go on.
                     log.exception("watch_failed", extra={"event": "watch_failed"})
                     time.sleep(PAUSE_AFTER_A_FAULT)
         finally:

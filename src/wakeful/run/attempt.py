@@ -11,7 +11,7 @@ from wakeful.payload import encode_result
 from wakeful.run.describe import describe
 from wakeful.run.handler import Handler
 from wakeful.run.remote import RemoteFailure
-from wakeful.values.errors import PayloadError, StaleClaim
+from wakeful.values.errors import PayloadError
 from wakeful.values.job import Job
 from wakeful.values.outcome import (
     AttemptError,
@@ -29,6 +29,9 @@ from wakeful.values.outcome import (
 )
 
 Why = Literal["cancelled", "timeout", "shutdown", "lost"]
+
+# Notes are taken on the loop while handlers in threads go on noting. One lock for all: it is held for a moment.
+_noting = threading.Lock()
 
 
 DONE = Done(None)
@@ -89,16 +92,18 @@ class Attempt:
 
     def note(self, *, progress: Mapping[str, object] | None = None, name: str | None = None, number: float = 0) -> None:
         """Keep progress, or add to a counter, until it is written. Called from the handler's thread."""
-        notes = self.notes or Notes()
-        if progress is not None:
-            notes.progress = progress
-        if name is not None:
-            notes.counters[name] = notes.counters.get(name, 0) + number
-        self.notes = notes
+        with _noting:
+            notes = self.notes or Notes()
+            if progress is not None:
+                notes.progress = progress
+            if name is not None:
+                notes.counters[name] = notes.counters.get(name, 0) + number
+            self.notes = notes
 
     def take_notes(self) -> Notes:
         """What was noted since the last time."""
-        notes, self.notes = self.notes, None
+        with _noting:
+            notes, self.notes = self.notes, None
         return notes or Notes()
 
     def stop(self, why: Why) -> None:
@@ -116,18 +121,14 @@ class Attempt:
 
 
 async def attempt(running: Attempt, call: Callable[[Attempt], Awaitable[object]]) -> Outcome:
-    """Run the handler through `call` to its outcome. Never raises, except when the worker itself is cancelled."""
+    """Run the handler through `call` to its outcome. Never raises, except what ends the process."""
     try:
         value = await call(running)
         return _settled(running) or (_unless_committed() if running.joined else read_value(value))
-    except asyncio.CancelledError:
-        if running.why is None:
-            raise
-        return _settled(running) or interpret_stop(running)
-    except StaleClaim:
-        return Gone()
-    # A user's handler may raise anything at all, and each of it is an outcome.
+    except asyncio.CancelledError as error:
+        return _settled(running) or read_cancellation(running, error)
     except BaseException as error:
+        # A user's handler may raise anything at all, and each of it is an outcome.
         if isinstance(error, KeyboardInterrupt | GeneratorExit):
             raise
         return _settled(running) or read_error(error)
@@ -147,6 +148,16 @@ def read_value(value: object) -> Outcome:
     except PayloadError as error:
         # The work is done; running it again would not make its result storable.
         return Failed(describe(error), final=True)
+
+
+def read_cancellation(running: Attempt, error: asyncio.CancelledError) -> Outcome:
+    """What it says that the handler was left by a cancellation."""
+    if running.why is not None:
+        return interpret_stop(running)
+    task = asyncio.current_task()
+    # Cancelled by someone who is not the worker, such as a loop that is being closed; or else the handler awaited
+    # something that was cancelled, which is its own failure.
+    return Released() if task is not None and task.cancelling() else read_error(error)
 
 
 def read_error(error: BaseException) -> Failed:

@@ -35,8 +35,8 @@ def run_remotely(module: str, name: str, payload: str) -> bytes:
         if inspect.iscoroutine(value):
             value = asyncio.run(value)
         return msgspec.json.encode(_told(value))
-    # A user's handler may raise anything at all; it travels as a description, not as an object.
     except BaseException as error:
+        # A user's handler may raise anything at all; it travels as a description, not as an object.
         after = error.after.total_seconds() if isinstance(error, Retry) and error.after is not None else None
         return msgspec.json.encode(
             {"error": asdict(describe(error)), "retry_in": after, "final": isinstance(error, Dead)}

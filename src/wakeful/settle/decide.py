@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from typing import assert_never
 
 from wakeful.values.job import Job
 from wakeful.values.outcome import Cancelled, Done, Failed, Gone, Outcome, Released, Snoozed
-from wakeful.values.retry import RetryPolicy
+from wakeful.values.retry import DEFAULT_RETRY, RetryPolicy
 from wakeful.values.settlement import Completion, Ending, Settlement
+
+log = logging.getLogger("wakeful.settle")
 
 
 def decide(job: Job, outcome: Outcome, policy: RetryPolicy) -> Settlement | None:
@@ -36,4 +39,15 @@ def wait_before_next(job: Job, asked: timedelta | None, policy: RetryPolicy) -> 
     """The wait before the next start; None when there is none."""
     if job.attempt >= job.max_attempts:
         return None
-    return asked if asked is not None else policy.delay(job.attempt)
+    if asked is not None:
+        return asked
+    try:
+        return policy.delay(job.attempt)
+    # A policy may be the user's own function, which may raise anything: the job is not lost over it.
+    except Exception:
+        log.exception(
+            "retry_policy_failed: job %s waits as by default.",
+            job.id,
+            extra={"event": "retry_policy_failed", "job_id": str(job.id), "task": job.task},
+        )
+        return DEFAULT_RETRY.delay(job.attempt)

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from wakeful.values.errors import DatabaseUnavailable, LeaseLapsed, SchemaMismatch
+from wakeful.values.errors import WakefulError
 from wakeful.values.settlement import Completion, Ending, Refusal, Settlement
 
 S = TypeVar("S", Completion, Ending)
 
-# Not a row's fault: the whole flush is repeated later.
-NOT_THE_ROW = (DatabaseUnavailable, LeaseLapsed, SchemaMismatch)
+# Classes of SQLSTATE that tell of a conflict, a lack, a lock, an operator or a disk.
+_NOT_THE_ROW = frozenset(("40", "53", "55", "57", "58"))
+
+
+def is_the_rows_fault(error: Exception) -> bool:
+    """Whether one of the rows cannot be written; otherwise the whole flush is repeated later."""
+    if isinstance(error, WakefulError):
+        return False
+    return str(getattr(error, "sqlstate", None) or "")[:2] not in _NOT_THE_ROW
 
 
 async def flush_halving(
@@ -22,10 +29,10 @@ async def flush_halving(
     """Write `rows`; those that cannot be written are handed to `quarantine`, and block none of the others."""
     try:
         return await write(rows)
-    except NOT_THE_ROW:
-        raise
     # Whatever the server holds against one of the rows.
     except Exception as error:
+        if not is_the_rows_fault(error):
+            raise
         if len(rows) == 1:
             quarantine(rows[0], error)
             return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from wakeful.values.settlement import Completion, Ending, Settlement
 
@@ -26,6 +27,11 @@ class Gathering:
 
     def __len__(self) -> int:
         return len(self._done) + len(self._endings)
+
+    def claims(self) -> set[tuple[UUID, int]]:
+        """The jobs whose settlements are here, by id and epoch."""
+        everything: list[Settlement] = [*self._done, *self._endings]
+        return {(one.id, one.epoch) for one in everything}
 
     def take_done(self) -> list[Completion]:
         """The completions to write now."""

@@ -41,8 +41,8 @@ class Claimed:
     report: ClaimReport
 
 
-_COLUMNS = """select id, task, queue, payload::text, attempt, max_attempts, epoch, rank, ready_at, created_at, started_at,
- correlation_id, parent_id, origin_id, tenant, created_by, metadata::text, attempts::text, saved::text,
+_COLUMNS = """select id, task, queue, payload::text, attempt, max_attempts, epoch, rank, ready_at, created_at,
+ started_at, correlation_id, parent_id, origin_id, tenant, created_by, metadata::text, attempts::text, saved::text,
  due_in, suspects, cancelled, refused"""
 
 _HORIZON = "%(h_ranks)s::smallint[], %(h_ready_ats)s::timestamptz[], %(h_ids)s::uuid[]"
@@ -132,7 +132,7 @@ class _decoder:
 
     def __call__(self, rows: Sequence[Row]) -> Claimed:
         worker_id = self.worker_id
-        jobs = [Job(*row[:19], worker_id) for row in rows if row[0] is not None]
+        jobs = [Job._make((*row[:19], worker_id)) for row in rows if row[0] is not None]
         due_in, suspects = None, False
         cancelled: tuple[UUID, ...] = ()
         refused: tuple[UUID, ...] = ()

@@ -51,6 +51,15 @@ def beat(worker_id: UUID, lease: timedelta) -> Statement[bool]:
     )
 
 
+def held(worker_id: UUID) -> Statement[list[tuple[UUID, int]]]:
+    """The claims that the worker holds, by id and epoch: asked when the answer to a claim was lost."""
+    return Statement(
+        "select id, epoch from wakeful.held_1(%(worker_id)s::uuid)",
+        {"worker_id": worker_id},
+        lambda rows: [(id, epoch) for id, epoch in rows],
+    )
+
+
 def leave(worker_id: UUID) -> Statement[int]:
     """Take the worker off the list; what it still holds is released. The answer is how many that were."""
     return Statement(

@@ -35,7 +35,8 @@ def settle(worker_id: UUID, endings: Sequence[Ending]) -> Statement[list[Refusal
     ordered = sorted(endings, key=lambda ending: ending.id)
     return Statement(
         "select id, refused from wakeful.settle_1(%(worker_id)s::uuid, %(ids)s::uuid[], %(epochs)s::bigint[],"
-        " %(outcomes)s::text[], %(codes)s::text[], %(messages)s::text[], %(details)s::text[], %(retry_ins)s::interval[])",
+        " %(outcomes)s::text[], %(codes)s::text[], %(messages)s::text[], %(details)s::text[],"
+        " %(retry_ins)s::interval[])",
         {
             "worker_id": worker_id,
             "ids": [ending.id for ending in ordered],

@@ -27,8 +27,8 @@ class Duty:
             try:
                 await self._work()
                 self.failures = 0
-            # A duty's own bug must not end the worker: it is logged, counted and tried again.
             except Exception as error:
+                # A duty's own bug must not end the worker: it is logged, counted and tried again.
                 self.failures += 1
                 log.exception("duty_failed: %s", self.name, extra={"event": "duty_failed", "duty": self.name})
                 if self._give_up_after is not None and self.failures >= self._give_up_after:

@@ -7,6 +7,7 @@ import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from math import inf
 from typing import Protocol
 
 from wakeful.values.errors import DatabaseUnavailable
@@ -28,20 +29,20 @@ class Ear(Protocol):
 class Listener:
     """Keeps an ear open, passes on what it hears, and tells from canaries whether it is deaf.
 
-    `open_ear` subscribes; `heard` takes each notice; `back` is called after every subscription, because what was
-    notified before it is lost for good and the table must be looked at.
+    `open_ear` subscribes; `heard` takes each notice; `changed` is called whenever it begins or ceases to hear, because
+    what was notified meanwhile is lost for good and the table must be looked at.
     """
 
     def __init__(
         self,
         open_ear: Callable[[], Awaitable[Ear]],
         heard: Callable[[Notice], None],
-        back: Callable[[], None],
+        changed: Callable[[], None],
     ) -> None:
         self._open_ear = open_ear
         self._heard = heard
-        self._back = back
-        self._expected: tuple[int, float] | None = None
+        self._changed = changed
+        self._overdue_at: float | None = None
         self._deaf = False
         self.connected = False
         self.losses = 0
@@ -51,15 +52,20 @@ class Listener:
         """Whether pokes can be relied on: while not, shorter polls take over."""
         return self.connected and not self._deaf
 
-    def expect_canary(self, number: int, by: float) -> None:
-        """A canary was sent; it must be heard by `by` on the loop's clock."""
-        if self._expected is None and self.connected:
-            self._expected = (number, by)
+    def expect_canary(self) -> None:
+        """A canary is about to be sent: it may be heard before its sender is answered."""
+        if self._overdue_at is None and self.connected:
+            self._overdue_at = inf
+
+    def canary_sent(self, overdue_at: float | None) -> None:
+        """It must be heard by then, on the loop's clock; None: it was not sent after all."""
+        if self._overdue_at == inf:
+            self._overdue_at = overdue_at
 
     def check(self, now: float) -> None:
         """Find out whether the last canary is overdue."""
-        if self._expected is not None and self._expected[1] <= now and self.connected:
-            self._expected = None
+        if self._overdue_at is not None and self._overdue_at <= now and self.connected:
+            self._overdue_at = None
             if not self._deaf:
                 self._deaf = True
                 log.warning(
@@ -67,11 +73,12 @@ class Listener:
                     "Set WAKEFUL_LISTEN_DSN to a direct connection to be woken again.",
                     extra={"event": "listener_deaf"},
                 )
+                self._changed()
 
     @property
     def check_at(self) -> float | None:
         """When `check` has something to find out."""
-        return None if self._expected is None else self._expected[1]
+        return None if self._overdue_at == inf else self._overdue_at
 
     async def run(self) -> None:
         """Listen for ever. Reconnects with jittered exponential backoff."""
@@ -80,10 +87,12 @@ class Listener:
             try:
                 await self._listen()
             except DatabaseUnavailable as error:
-                if self.connected:
+                if self.connected or not self.losses:
                     wait = 0.1
                     self.losses += 1
-                    log.warning("listener_lost: %s", error, extra={"event": "listener_lost"})
+                    self.connected = False
+                    log.warning("listener_lost: polling instead. %s", error, extra={"event": "listener_lost"})
+                    self._changed()
             finally:
                 self.connected = False
             await asyncio.sleep(wait * random.uniform(0.5, 1.5))
@@ -93,10 +102,10 @@ class Listener:
         ear = await self._open_ear()
         try:
             self.connected = True
-            self._expected = None
+            self._overdue_at = None
             if self.losses:
                 log.info("listener_back", extra={"event": "listener_back"})
-            self._back()
+            self._changed()
             async with aclosing(ear.payloads()) as payloads:  # type: ignore[type-var]
                 async for payload in payloads:
                     self._hear(read_notice(payload))
@@ -105,9 +114,10 @@ class Listener:
 
     def _hear(self, notice: Notice) -> None:
         if isinstance(notice, Canary):
-            self._expected = None
+            self._overdue_at = None
             if self._deaf:
                 self._deaf = False
                 log.info("listener_back", extra={"event": "listener_back"})
+                self._changed()
         else:
             self._heard(notice)

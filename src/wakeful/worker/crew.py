@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
 from wakeful.claim.lanes import Lane, Lanes
-from wakeful.run.attempt import Attempt, Why, attempt
+from wakeful.run.attempt import Attempt, Why, attempt, interpret_stop
 from wakeful.run.batch import attempt_batch
 from wakeful.run.handler import Handler
 from wakeful.run.places import Places
 from wakeful.values.current import CurrentJob, current_job
 from wakeful.values.job import Job
-from wakeful.values.outcome import Outcome
+from wakeful.values.outcome import Cancelled, Outcome
 
 # A timeout is kept to within this.
 CHECK_EVERY = 0.1
+# How long a handler whose time is over may take to clean up, before its job is settled without it.
+GRACE = 1.0
 
 
 class Crew:
-    """Runs jobs, each in a task of its own, as slots are free. `ended` is told how each attempt went."""
+    """Runs jobs, each in a task of its own, as slots are free.
+
+    `ended` is told how each attempt went, `freed` that a slot came free, which may be later.
+    """
 
     def __init__(
         self,
@@ -29,11 +34,13 @@ class Crew:
         lanes: Lanes,
         places: Places,
         ended: Callable[[Attempt, Outcome], None],
+        freed: Callable[[], None],
     ) -> None:
         self._handlers = handlers
         self._lanes = lanes
         self._places = places
         self._ended = ended
+        self._freed = freed
         self._check: asyncio.TimerHandle | None = None
         self._alone: Callable[[], None] | None = None
         self._gathering: dict[tuple[str, int], deque[Job]] = {}
@@ -60,8 +67,7 @@ class Crew:
 
     def hand_back(self) -> list[Job]:
         """The jobs that were held ready and are not started any more."""
-        unstarted = [job for lane in self._lanes.lanes for job in lane.waiting]
-        unstarted += [job for gathered in self._gathering.values() for job in gathered]
+        unstarted = self._held()
         self._gathering.clear()
         for lane in self._lanes.lanes:
             lane.waiting.clear()
@@ -74,13 +80,27 @@ class Crew:
             if id in self.running:
                 self.running[id].stop(why)
 
-    def abandon(self) -> list[Attempt]:
-        """Let go of the attempts that would not end; what they do from here on is nobody's affair."""
-        left = list(self.running.values())
-        for running in left:
-            running.end()
-        self.running.clear()
-        return left
+    def cancel(self, ids: Collection[UUID]) -> None:
+        """These jobs are cancelled: the handlers of those that run are asked to end, the others do not start."""
+        self.stop(ids, "cancelled")
+        withdrawn = [job for job in self._held() if job.id in ids] if ids else []
+        for job in withdrawn:
+            lane = self._lanes.of(job.queue)
+            if job in lane.waiting:
+                lane.waiting.remove(job)
+            else:
+                self._gathering[self._key(job, lane)].remove(job)
+                lane.gathering -= 1
+            self._ended(Attempt(job, self._handlers[job.task], 0.0), Cancelled(None))
+
+    def abandon(self) -> None:
+        """Let go of the attempts that would not end: their jobs are settled as what they were stopped for."""
+        for running in list(self.running.values()):
+            self._abandon(running)
+
+    def claims(self) -> set[tuple[UUID, int]]:
+        """The jobs that run or are held ready, by id and epoch."""
+        return {(job.id, job.epoch) for job in (*self._held(), *(run.job for run in self.running.values()))}
 
     def _start(self, job: Job, lane: Lane, loop: asyncio.AbstractEventLoop) -> None:
         running = self._attempt(job, loop)
@@ -111,6 +131,12 @@ class Crew:
             over, self._alone = self._alone, None
             over()
 
+    def _abandon(self, running: Attempt) -> None:
+        """Its slot stays taken until it has ended."""
+        running.end()
+        del self.running[running.job.id]
+        self._ended(running, interpret_stop(running))
+
     def _let_go(self, running: Attempt, lane: Lane) -> None:
         if running.leftover is not None:
             running.leftover.add_done_callback(lambda _: self._free(lane))
@@ -123,20 +149,28 @@ class Crew:
             self._start(lane.waiting.popleft(), lane, asyncio.get_running_loop())
         elif lane.gathering:
             self._start_gathered(lane, asyncio.get_running_loop())
+        else:
+            self._freed()
 
     def _stop_overdue(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for running in list(self.running.values()):
-            if running.deadline <= now:
+            if running.deadline + GRACE <= now:
+                self._abandon(running)
+            elif running.deadline <= now:
                 running.stop("timeout")
         self._check = loop.call_later(CHECK_EVERY, self._stop_overdue) if self.running else None
+
+    def _held(self) -> list[Job]:
+        held = [job for lane in self._lanes.lanes for job in lane.waiting]
+        return held + [job for gathered in self._gathering.values() for job in gathered]
 
     # Batches.
 
     def _gather(self, job: Job, lane: Lane, loop: asyncio.AbstractEventLoop) -> None:
         handler = self._handlers[job.task]
-        key = (job.task, self._lanes.lanes.index(lane))
+        key = self._key(job, lane)
         gathered = self._gathering.setdefault(key, deque())
         gathered.append(job)
         lane.gathering += 1
@@ -144,6 +178,9 @@ class Crew:
             loop.call_later(handler.linger.total_seconds(), self._ripen, key, job)
         if handler.batch is not None and len(gathered) >= handler.batch and lane.running < lane.slots:
             self._start_batch(key, lane, loop)
+
+    def _key(self, job: Job, lane: Lane) -> tuple[str, int]:
+        return job.task, self._lanes.lanes.index(lane)
 
     def _ripen(self, key: tuple[str, int], first: Job) -> None:
         """The oldest of a batch has waited as long as it should."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -17,11 +17,11 @@ T = TypeVar("T")
 class Enqueues(Protocol):
     """The app, as far as a handler enqueues through it."""
 
-    def enqueue(self, task: str, payload: Mapping[str, object] | None = None, /, **options: Any) -> JobId | None: ...
+    @property
+    def enqueue(self) -> Callable[..., JobId | None]: ...
 
-    async def aenqueue(
-        self, task: str, payload: Mapping[str, object] | None = None, /, **options: Any
-    ) -> JobId | None: ...
+    @property
+    def aenqueue(self) -> Callable[..., Awaitable[JobId | None]]: ...
 
 
 class Desk:

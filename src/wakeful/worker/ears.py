@@ -20,8 +20,11 @@ class Ears:
         """When `check` has something to find out."""
         return None
 
-    def expect_canary(self, number: int, by: float) -> None:
-        """A canary is being sent; it must be heard by `by` on the loop's clock."""
+    def expect_canary(self) -> None:
+        """A canary is about to be sent."""
+
+    def canary_sent(self, overdue_at: float | None) -> None:
+        """It must be heard by then, on the loop's clock; None: it was not sent after all."""
 
     def check(self, now: float) -> None:
         """Find out whether it is overdue."""
@@ -45,9 +48,13 @@ class ListenerEars(Ears):
         """When the canary is overdue."""
         return self._listener.check_at
 
-    def expect_canary(self, number: int, by: float) -> None:
+    def expect_canary(self) -> None:
         """As the listener's."""
-        self._listener.expect_canary(number, by)
+        self._listener.expect_canary()
+
+    def canary_sent(self, overdue_at: float | None) -> None:
+        """As the listener's."""
+        self._listener.canary_sent(overdue_at)
 
     def check(self, now: float) -> None:
         """As the listener's."""

@@ -18,10 +18,12 @@ from wakeful.claim.horizon import Horizon
 from wakeful.claim.lanes import Lanes
 from wakeful.database.line import AsyncLine
 from wakeful.statements import claim as claiming
+from wakeful.statements import fleet, loops
 from wakeful.statements.claim import Claimed, ClaimRequest, Sleeps
-from wakeful.values.errors import DatabaseUnavailable, LeaseLapsed, WakefulError
+from wakeful.statements.statement import Statement
+from wakeful.values.errors import DatabaseUnavailable, WakefulError
 from wakeful.values.job import Job
-from wakeful.values.settlement import Completion
+from wakeful.values.settlement import Completion, Ending
 from wakeful.values.wakeup import Look, LookForCancelled, Notice, Poke
 from wakeful.wake.alarm import Alarm
 from wakeful.worker.crew import Crew
@@ -68,6 +70,8 @@ class Loop:
         self._suspects = False
         self._alone = False
         self._finished = 0
+        self._unsure = False
+        self._unsure_until = 0.0
         self.crew: Crew
         self.alarm = Alarm(self._clock)
         self.ears = Ears()
@@ -106,7 +110,8 @@ class Loop:
 
     def begin_anew(self) -> None:
         """The worker has a new id: nothing it knew of its standing holds any more."""
-        self._declared = self._suspects = self._alone = False
+        self._declared = self._suspects = self._alone = self._unsure = False
+        self._unsure_until = 0.0
         self._horizon.drop()
         self._look()
         self.pulse_soon()
@@ -124,10 +129,12 @@ class Loop:
         self.ears.check(now)
         self._mind_the_clock()
         await self._writer.write_notes()
+        if self._unsure:
+            await self._give_back_unheard()
         if endings := self._writer.gathering.take_endings():
             await self._writer.settle(endings)
             return True
-        if now >= self._pulse_at and not self.stopping and self.budget is None:
+        if now >= self._pulse_at and not self.stopping:
             await self._pulse(now)
             return True
         done = self._writer.gathering.take_done()
@@ -142,7 +149,7 @@ class Loop:
 
     async def sleep(self) -> None:
         """Sleep until something rings, falls due, or the pulse comes."""
-        until = self._pulse_at if self.budget is None and not self.stopping else self._clock() + 1.0
+        until = self._clock() + 1.0 if self.stopping else self._pulse_at
         check_at = self.ears.check_at
         await self.alarm.sleep(until if check_at is None else min(until, check_at))
 
@@ -203,19 +210,19 @@ class Loop:
         else:
             if done:
                 await self._writer.complete(done)
-            claimed = await self._line.run(claiming.claim(request))
+            claimed = await self._run_claim(claiming.claim(request))
         self._take(claimed, request, looks)
 
     async def _turn(self, request: ClaimRequest, done: list[Completion]) -> Claimed:
         try:
-            return await self._line.run(claiming.turn(request, done))
+            return await self._run_claim(claiming.turn(request, done))
         except WakefulError:
             self._writer.gathering.put_back(done)
             raise
-        # Whatever it was that one statement could not do, two will tell apart.
         except Exception:
+            # Whatever it was that one statement could not do, two will tell apart.
             await self._writer.complete(done)
-            return await self._line.run(claiming.claim(request))
+            return await self._run_claim(claiming.claim(request))
 
     def _take(self, claimed: Claimed, request: ClaimRequest, looks: int) -> None:
         report, jobs = claimed.report, claimed.jobs
@@ -226,6 +233,10 @@ class Loop:
         self.counts["empty_claims"] += not jobs
         self._appetite.learn(self._finished)
         self._finished = 0
+        if self.stopping:
+            for job in jobs:
+                self._writer.gathering.add(Ending(job.id, job.epoch, "released", retry_in=timedelta(0)))
+            return
         self._alone = request.alone and bool(jobs)
         if request.alone:
             self.crew.take(jobs, alone=self._over_alone)
@@ -263,7 +274,9 @@ class Loop:
 
     async def _pulse(self, now: float) -> None:
         queues, lanes = self._lanes.queues()
-        self.hungry = True
+        # With a budget, what comes later is left to others.
+        self.hungry = self.hungry or self.budget is None
+        self._unsure = self._unsure or now < self._unsure_until
         limits = [0] * len(self._lanes.lanes) if self._suspects else self._limits()
         asks = any(limits)
         request = ClaimRequest(
@@ -274,26 +287,55 @@ class Loop:
             self._tasks,
             sleeps=self._sleeps() if asks else None,
         )
-        canary = self._canary if self.ears.listens else None
-        if canary is not None:
-            # Expected before it is sent: it may be heard before the answer comes.
-            self.ears.expect_canary(canary, now + CANARY_WITHIN)
         # Set before it is sent: what asks for another pulse meanwhile must not be overwritten.
         self._pulse_at = now + self._interval()
         self._tended_at = now
         looks, lease, sent_at = self._looks, self._presence.lease, time.monotonic()
         self.counts["pulses"] += 1
-        try:
-            claimed = await self._line.run(claiming.pulse(request, lease.length, canary, self._lanes.every))
-        except (DatabaseUnavailable, LeaseLapsed):
-            self._pulse_at = 0.0
-            raise
+        claimed = await self._send_pulse(request, lease.length)
         lease.renewed(sent_at)
-        self.crew.stop(claimed.report.cancelled, "cancelled")
+        self.crew.cancel(claimed.report.cancelled)
         if asks:
             self._take(claimed, request, looks)
         elif claimed.report.due_in is not None:
             self.alarm.due_in(claimed.report.due_in)
+
+    async def _send_pulse(self, request: ClaimRequest, lease: timedelta) -> Claimed:
+        canary = self._canary if self.ears.listens else None
+        self.ears.expect_canary()
+        overdue_at = None
+        try:
+            if self._declared and not self.ears.hears:
+                # Pokes go to a few sleepers only: one that cannot hear must not be among them.
+                await self._line.run(loops.wake(request.worker_id))
+                self._declared = False
+            claimed = await self._run_claim(claiming.pulse(request, lease, canary, self._lanes.every))
+            overdue_at = self._clock() + CANARY_WITHIN
+        except Exception:
+            # Whatever it was, the pulse has not gone out.
+            self._pulse_at = 0.0
+            raise
+        finally:
+            self.ears.canary_sent(overdue_at)
+        return claimed
+
+    async def _run_claim(self, statement: Statement[Claimed]) -> Claimed:
+        try:
+            return await self._line.run(statement)
+        except DatabaseUnavailable:
+            # It may have been taken all the same, and once more by a server that is slow to notice.
+            self._unsure_until = self._clock() + 2 * self._presence.lease.length.total_seconds()
+            self._unsure = True
+            raise
+
+    async def _give_back_unheard(self) -> None:
+        """Release what an answer that was lost told of: it is held in our name, and nobody here knows of it."""
+        held = await self._line.run(fleet.held(self._presence.worker_id))
+        known = self.crew.claims() | self._writer.gathering.claims()
+        for id, epoch in held:
+            if (id, epoch) not in known:
+                self._writer.gathering.add(Ending(id, epoch, "released", retry_in=timedelta(0)))
+        self._unsure = False
 
     def _interval(self) -> float:
         trusted = self.ears.hears or not self.ears.listens

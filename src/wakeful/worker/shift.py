@@ -40,6 +40,10 @@ UPKEEP_EVERY = 600.0
 NOTES_EVERY = 1.0
 # How long a worker that stops tries to write what it has done, when the database does not answer.
 LAST_WORDS = 5.0
+# How long handlers that are asked to end at once may take.
+LAST_MOMENT = 1.0
+# Fetching is tried again so often, over half a minute, before the worker gives up.
+MOST_FAILURES = 12
 
 
 class Shift:
@@ -74,12 +78,13 @@ class Shift:
         self._loop = Loop(self._line, self._presence, self._writer, tasks, lanes, settings.poll_interval)
         self._loop.budget = budget
         self._places = Places(lanes.slots, lambda run: Context(run, desk), lambda run: SyncContext(run, desk))
-        self._crew = self._loop.crew = Crew(handlers, lanes, self._places, self._ended)
+        self._crew = self._loop.crew = Crew(handlers, lanes, self._places, self._ended, self._loop.alarm.ring)
         self._listening: asyncio.Task[None] | None = None
         self._duties: list[asyncio.Task[None]] = []
         self._told_to_stop = False
         self._stop_by: float | None = None
         self._give_up_at: float | None = None
+        self._failures = 0
         self.summary = Summary()
 
     @property
@@ -140,7 +145,7 @@ class Shift:
         return await Ear.open(self._listen_dsn, [fleet.BROADCAST, fleet.channel_of(self.worker_id)])
 
     async def _work(self) -> None:
-        wait = 0.1
+        failures = 0
         while not self._over():
             self._mind_limits()
             self._mind_the_end()
@@ -149,13 +154,24 @@ class Shift:
                     await self._begin_anew()
                 elif not await self._loop.round() and not self._over():
                     await self._loop.sleep()
-                wait = 0.1
+                self._failures = failures = 0
             except LeaseLapsed:
                 self._presence.lease.lapsed = True
             except DatabaseUnavailable as error:
+                failures += 1
                 log.warning("database_lost: %s", error, extra={"event": "database_lost"})
-                await asyncio.sleep(wait * random.uniform(0.5, 1.5))
-                wait = min(wait * 2, 5.0)
+                await self._back_off(failures)
+            # Fetching must go on: what keeps it from that is logged, counted and tried again, but not for ever.
+            except Exception:
+                self._failures += 1
+                log.exception("fetch_failed", extra={"event": "fetch_failed", "failures": self._failures})
+                if self._failures >= MOST_FAILURES:
+                    raise
+                await self._back_off(self._failures)
+
+    async def _back_off(self, failures: int) -> None:
+        wait = min(0.1 * 2.0 ** (failures - 1), 5.0)
+        await asyncio.sleep(wait * random.uniform(0.5, 1.5))
 
     def _over(self) -> bool:
         if not self._crew.idle:
@@ -187,11 +203,10 @@ class Shift:
             self._stop_by = None
             self._crew.stop(self._crew.running, "shutdown")
             # Handlers get a moment to hear of it; who will not listen is left behind.
-            self._clock.call_later(1.0, self._abandon)
+            self._clock.call_later(LAST_MOMENT, self._abandon)
 
     def _abandon(self) -> None:
-        for running in self._crew.abandon():
-            self._writer.gathering.add(Ending(running.job.id, running.job.epoch, "released", retry_in=timedelta(0)))
+        self._crew.abandon()
         self._loop.alarm.ring()
 
     def _lost(self) -> None:

@@ -9,10 +9,9 @@ from uuid import UUID
 from wakeful.database.line import AsyncLine
 from wakeful.payload import sanitise_json
 from wakeful.run.attempt import Notes
-from wakeful.settle.flush import flush_halving, in_place_of
+from wakeful.settle.flush import flush_halving, in_place_of, is_the_rows_fault
 from wakeful.settle.gather import Gathering
 from wakeful.statements import settle as settling
-from wakeful.values.errors import WakefulError
 from wakeful.values.job import Job
 from wakeful.values.settlement import Completion, Ending, Refusal, Settlement
 from wakeful.worker.presence import Presence
@@ -51,7 +50,8 @@ class Writer:
 
         try:
             refusals = await flush_halving(done, write, self._quarantine)
-        except WakefulError:
+        # Not a row's fault: they are written again.
+        except Exception:
             self.gathering.put_back(done)
             raise
         self._note_refusals(refusals)
@@ -64,7 +64,8 @@ class Writer:
 
         try:
             refusals = await flush_halving(endings, write, self._quarantine)
-        except WakefulError:
+        # Not a row's fault: they are written again.
+        except Exception:
             self.gathering.put_back(endings)
             raise
         self._note_refusals(refusals)
@@ -76,7 +77,13 @@ class Writer:
             progress = None if notes.progress is None else sanitise_json(notes.progress)
             counters = sanitise_json(notes.counters) if notes.counters else None
             fence = (self._presence.worker_id, job.id, job.epoch)
-            await self._line.run(settling.note(*fence, progress=progress, counters=counters))
+            try:
+                await self._line.run(settling.note(*fence, progress=progress, counters=counters))
+            # A number that is none, or too large: a note is not worth a worker.
+            except Exception as error:
+                if not is_the_rows_fault(error):
+                    raise
+                log.warning("note_dropped: job %s: %s", job.id, error, extra={"event": "note_dropped"})
             self.notes.pop(0)
 
     def note_refused(self, ids: Sequence[UUID]) -> None:

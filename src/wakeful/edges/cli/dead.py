@@ -208,10 +208,10 @@ def _print_letters(found: Sequence[DeadLetter], as_json: bool) -> None:
         print_json(list(found))
         return
     print_table(
-        ("ID", "TASK", "QUEUE", "ATTEMPTS", "DIED", "CODE", "ERROR"),
+        ("ID", "TASK", "QUEUE", "TRIES", "DIED", "CODE", "ERROR"),
         [
             (one.id, one.task, one.queue, one.attempt, age(one.died_at), one.error_code, one.error_message)
             for one in found
         ],
-        loose="ERROR",
+        spare=("QUEUE", "CODE"),
     )

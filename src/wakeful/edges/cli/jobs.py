@@ -127,7 +127,7 @@ def _print_jobs(found: Sequence[JobReport], as_json: bool) -> None:
         print_json(list(found))
         return
     print_table(
-        ("ID", "TASK", "QUEUE", "STATE", "ATTEMPT", "AGE", "ERROR"),
+        ("ID", "TASK", "QUEUE", "STATE", "TRY", "AGE", "ERROR"),
         [
             (
                 *(job.id, job.task, job.queue, job.state, f"{job.attempt}/{job.max_attempts}"),
@@ -135,7 +135,7 @@ def _print_jobs(found: Sequence[JobReport], as_json: bool) -> None:
             )
             for job in found
         ],
-        loose="ERROR",
+        spare=("QUEUE", "ERROR"),
     )
 
 

@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "workers": ("workers", "See the workers."),
     "stats": ("stats", "Count the jobs in each state, exactly."),
     "cleanup": ("cleanup", "Remove jobs that have been over for some days."),
+    "bench": ("bench", "Measure what this server will carry, in a throwaway database."),
 }
 
 USAGE_ERRORS = (ConfigError, InvalidOption, PayloadError, UnknownTask)

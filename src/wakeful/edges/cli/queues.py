@@ -120,7 +120,6 @@ def _print_queues(found: list[QueueReport]) -> None:
             )
             for one in found
         ],
-        loose="REASON",
     )
 
 
@@ -134,5 +133,4 @@ def _print_tasks(found: list[TaskSwitch]) -> None:
             (one.task, one.paused, words[one.enqueuing], age(one.changed_at), one.changed_by, one.reason)
             for one in found
         ],
-        loose="REASON",
     )

@@ -18,11 +18,13 @@ def print_json(document: object) -> None:
     click.echo(json.dumps(_plain(document), indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, loose: str = "") -> None:
-    """Rows under a heading. On a terminal the `loose` column gives way where there is no room for all."""
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, spare: Sequence[str] = ()) -> None:
+    """Rows under a heading. On a terminal they are cut to fit; `spare` columns go first where there is no room."""
     texts = [[_cell(value) for value in row] for row in rows]
     if sys.stdout.isatty():
-        _print_rich(columns, texts, loose)
+        from wakeful.edges.cli.fitting import print_fitted
+
+        print_fitted(columns, texts, spare)
         return
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     for line in (columns, *texts):
@@ -47,25 +49,6 @@ def age(since: datetime | None, now: datetime | None = None) -> str:
         if seconds >= size * 2:
             return f"{sign}{seconds // size:.0f}{unit}"
     return f"{sign}{seconds:.0f}s"
-
-
-def _print_rich(columns: Sequence[str], texts: Sequence[Sequence[str]], loose: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        # An id that is cut cannot be copied: it folds.
-        table.add_column(
-            column,
-            no_wrap=column != "ID",
-            overflow="fold" if column == "ID" else "ellipsis",
-            ratio=column == loose or None,
-        )
-    for row in texts:
-        table.add_row(*(Text(text) for text in row))
-    Console(highlight=False).print(table)
 
 
 def _cell(value: object) -> str:

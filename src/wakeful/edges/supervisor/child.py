@@ -10,6 +10,8 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
+from wakeful.edges.supervisor.watch import Stamp
+
 LONGEST_LINE = 1024 * 1024
 
 
@@ -25,7 +27,7 @@ class Child:
         self._started = time.monotonic()
         self._killer: asyncio.TimerHandle | None = None
         self.ready = asyncio.Event()
-        self.files: list[str] = []
+        self.files: dict[str, Stamp] = {}
         self.stopping = False
 
     @classmethod
@@ -91,8 +93,8 @@ class Child:
         with suppress(OSError):
             while line := await told.readline():
                 match json.loads(line):
-                    case {"event": "loaded", "files": [*files]}:
-                        self.files = [str(file) for file in files]
+                    case {"event": "loaded", "files": dict(files)}:
+                        self.files = {path: (time_ns, size) for path, (time_ns, size) in files.items()}
                     case {"event": "ready"}:
                         self.ready.set()
 

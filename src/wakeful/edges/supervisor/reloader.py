@@ -67,14 +67,15 @@ class Reloader:
 
     async def _change(self) -> None:
         while not (changes := await self._looked(LOOK_EVERY)):
-            if self._child is not None and self._child.files:
-                self._watch.follow(self._child.files)
+            pass
         while more := await self._looked(SETTLE):
             changes += more
         self._say(f"{describe_changes(changes)} changed: starting again.")
 
     async def _looked(self, after: float) -> list[str]:
         await asyncio.sleep(after)
+        if self._child is not None:
+            self._watch.follow(self._child.files)
         return await asyncio.to_thread(self._watch.changes)
 
 

@@ -11,6 +11,8 @@ import sysconfig
 from collections.abc import Callable
 from contextlib import suppress
 
+from wakeful.edges.supervisor.watch import Stamp, stamps
+
 
 class Tether:
     """Tells the parent how things stand; `watch` notices that the parent has gone."""
@@ -40,9 +42,9 @@ class Tether:
         loop.add_reader(self._socket, read)
 
 
-def own_files() -> list[str]:
+def own_files() -> dict[str, Stamp]:
     """The files of loaded modules that are neither Python's nor installed: those that a developer edits."""
     installed = {os.path.realpath(path) for path in sysconfig.get_paths().values()}
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     paths = {os.path.realpath(file) for file in files if file and file.endswith(".py")}
-    return sorted(path for path in paths if not any(path.startswith(f"{folder}{os.sep}") for folder in installed))
+    return stamps(path for path in paths if not any(path.startswith(f"{folder}{os.sep}") for folder in installed))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 Stamp = tuple[int, int]
@@ -20,10 +20,11 @@ class Watch:
     def __len__(self) -> int:
         return len(self._seen)
 
-    def follow(self, files: Iterable[str]) -> None:
-        """Watch these as well, as they are at this moment."""
-        self._others |= set(files)
-        self._seen = {**stamps(self._others), **self._seen}
+    def follow(self, files: Mapping[str, Stamp]) -> None:
+        """Watch these as well, from the stamps that they had when they were loaded."""
+        added = {path: stamp for path, stamp in files.items() if path not in self._seen}
+        self._others |= added.keys()
+        self._seen |= added
 
     def changes(self) -> list[str]:
         """The files that came, went or changed since the last call."""

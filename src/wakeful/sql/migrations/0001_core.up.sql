@@ -2156,6 +2156,18 @@ begin
 end
 $$;
 
+-- The claims that the worker holds: what it asks when the answer to a claim was lost. It gives back those it never heard of.
+create function wakeful.held_1(worker_id uuid) returns table (id uuid, epoch bigint)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+begin
+    return query select j.id, j.epoch from wakeful.job j where j.state = 2 and j.worker_id = held_1.worker_id;
+end
+$$;
+
 -- Takes the worker off the list. Jobs it still holds are released, uncharged.
 create function wakeful.leave_1(worker_id uuid) returns integer
     language plpgsql volatile security definer
@@ -2651,7 +2663,7 @@ begin
             ('all', 'execute', 'function', array['now', 'new_id', 'dedup_key', 'canonical_json', 'state_name', 'last_error', 'backoff']),
             ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_batch_1']),
             ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
-                'snooze', 'release', 'extend', 'extend_1', 'register_1', 'beat_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
+                'snooze', 'release', 'extend', 'extend_1', 'register_1', 'beat_1', 'held_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
                 'expire', 'make_days', 'drop_days', 'fold_tally']),
             ('viewer', 'execute', 'function', array['stats', 'find_jobs']),
             ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'queues', 'workers', 'controls', 'audits']),

@@ -37,6 +37,18 @@ begin
 end
 $$;
 
+-- The claims that the worker holds: what it asks when the answer to a claim was lost. It gives back those it never heard of.
+create function wakeful.held_1(worker_id uuid) returns table (id uuid, epoch bigint)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+begin
+    return query select j.id, j.epoch from wakeful.job j where j.state = 2 and j.worker_id = held_1.worker_id;
+end
+$$;
+
 -- Takes the worker off the list. Jobs it still holds are released, uncharged.
 create function wakeful.leave_1(worker_id uuid) returns integer
     language plpgsql volatile security definer

@@ -21,7 +21,7 @@ begin
             ('all', 'execute', 'function', array['now', 'new_id', 'dedup_key', 'canonical_json', 'state_name', 'last_error', 'backoff']),
             ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_batch_1']),
             ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
-                'snooze', 'release', 'extend', 'extend_1', 'register_1', 'beat_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
+                'snooze', 'release', 'extend', 'extend_1', 'register_1', 'beat_1', 'held_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
                 'expire', 'make_days', 'drop_days', 'fold_tally']),
             ('viewer', 'execute', 'function', array['stats', 'find_jobs']),
             ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'queues', 'workers', 'controls', 'audits']),

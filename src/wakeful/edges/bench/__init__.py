@@ -1,0 +1,1 @@
+"""What a server will carry: a short measurement in a throwaway database."""

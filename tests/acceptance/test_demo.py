@@ -1,0 +1,127 @@
+"""`wakeful demo`: it ends by itself, everything adds up, and nothing is left behind."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.acceptance.processes import COMMAND, environment, run, wait_until
+from tests.sessions import query, session
+from wakeful.edges.demo.accounts import accounts
+from wakeful.edges.demo.chart import chart
+from wakeful.edges.demo.gauge import Books
+from wakeful.edges.demo.present import conclude
+from wakeful.edges.demo.scene import Scene
+from wakeful.edges.testing import Database
+
+DEMO_DATABASES = "select datname from pg_database where datname like 'wakeful_demo_%%'"
+BOOKS = Books(90, 6, 4, 0, effects=90, jobs_with_effect=90, orders=30, order_jobs=30, retried=5, rescued=7)
+
+
+def demo_processes(folder: Path) -> list[str]:
+    """What still runs of a demo whose temporary files are in this folder."""
+    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True)
+    return [line for line in listed.stdout.splitlines() if str(folder) in line]
+
+
+def test_without_a_terminal_it_ends_by_itself_and_adds_up(tmp_path: Path) -> None:
+    ran = run("demo", "--seconds", "10", folder=tmp_path, TMPDIR=str(tmp_path), WAKEFUL_DSN="postgresql://elsewhere/")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stderr == ""
+    told = ran.stdout
+    assert "Every job is accounted for." in told
+    found = re.search(r"✓ ([\d,]+) jobs enqueued = ([\d,]+) completed \+ (\d+) dead \+ (\d+) cancelled", told)
+    assert found is not None
+    enqueued, completed, dead, cancelled = (int(number.replace(",", "")) for number in found.groups())
+    assert enqueued == completed + dead + cancelled
+    assert (dead, cancelled) == (1, 1)
+    assert enqueued > 1200
+    assert f"✓ {completed:,} completed = {completed:,} effects: none lost" in told
+    for part in (
+        r"✓ 1,200 pictures at once: done in",
+        r"✓ Worker \d killed with -9: its [1-9]\d* jobs rescued after \d\.\d s, all done",
+        r"✓ A webhook died after 3 attempts; mended, put back, delivered",
+        r"✓ A reminder was due at 0:04: started \d+\.\d ms after its moment",
+        r"✓ A reminder nobody wants any more: cancelled before its moment",
+        r"✓ One mail in eight is turned away at first: [1-9]\d* sent at the second attempt",
+    ):
+        assert re.search(part, told), told
+    assert list(tmp_path.iterdir()) == []
+    assert demo_processes(tmp_path) == []
+
+
+def test_on_a_terminal_it_goes_on_until_ctrl_c_and_then_adds_up(database: Database, tmp_path: Path) -> None:
+    pid, terminal = os.forkpty()
+    if pid == 0:
+        os.environ.update({"TMPDIR": str(tmp_path), "TERM": "xterm-256color"})
+        os.execv(sys.executable, [*COMMAND, "demo", "--dsn", database.dsn])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    shown = ""
+
+    def shows(part: str) -> bool:
+        nonlocal shown
+        try:
+            shown += os.read(terminal, 65536).decode(errors="replace")
+        except OSError:
+            return part in shown
+        return part in shown
+
+    try:
+        wait_until(lambda: shows("effects of"), "the screen")
+    except AssertionError:
+        print(repr(shown[-3000:]))
+        raise
+    with session(database.dsn) as db:
+        assert len(query(db, DEMO_DATABASES)) == 1
+        os.write(terminal, b"\x03")
+        wait_until(lambda: shows("Every job is accounted for."), "the summary")
+        wait_until(lambda: shows("wakeful dev module:app"), "the end")
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert query(db, DEMO_DATABASES) == []
+    os.close(terminal)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interrupted_twice_it_still_cleans_up(database: Database, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "demo", "--dsn", database.dsn],
+        env=environment(None, {"TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as demo:
+        assert demo.stdout is not None
+        assert "The schema is made" in demo.stdout.readline()
+        demo.send_signal(signal.SIGINT)
+        demo.send_signal(signal.SIGINT)
+        told = demo.communicate(timeout=60)
+    assert demo.returncode == 1
+    assert told[1] == "wakeful: Interrupted.\n"
+    with session(database.dsn) as db:
+        assert query(db, DEMO_DATABASES) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_does_not_add_up_is_named_and_ends_with_one() -> None:
+    assert all(account.holds for account in accounts(100, BOOKS))
+    page = io.StringIO()
+    scene = Scene(enqueued=101, log="the last words of a worker")
+    assert conclude(Console(file=page, width=100), scene, BOOKS) == 1
+    assert "It does not add up." in page.getvalue()
+    assert "✗ 101 jobs enqueued = 90 completed + 6 dead + 4 cancelled" in page.getvalue()
+    assert "the last words of a worker" in page.getvalue()
+
+
+def test_a_chart_has_one_column_a_sample_and_its_peak_is_full() -> None:
+    assert list(chart([0, 200, 400], 10, 2)) == ["  █", " ██"]
+    assert list(chart([1.0] * 50, 10, 1)) == ["▁" * 10]
