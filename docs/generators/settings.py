@@ -39,7 +39,8 @@ Everything is read once, when an app first needs it. A worker reads it again on 
 # A setting that is not here fails the generation: there is no setting without a meaning.
 MEANINGS: Mapping[str, str] = {
     "app": "The app that commands run, as `module:attribute`.",
-    "dsn": "The database. After the file `DATABASE_URL` is asked too; with none of them, the embedded server.",
+    "dsn": "The database. After the file `DATABASE_URL` is asked; with none of them it is the embedded server. "
+    "`wakeful migrate` reads no file: give it the flag or a variable.",
     "listen_dsn": "Where to LISTEN, if that cannot go through `dsn`: a direct connection past a pooler.",
     "pool_size": "The most connections that one process opens for enqueuing, `app.queue` and contexts; per event loop.",
     "notify": "Off: this process pokes nobody, and its workers only poll.",

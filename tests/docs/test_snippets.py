@@ -39,9 +39,7 @@ def test_a_snippet_that_cannot_run_says_why(snippet: Snippet) -> None:
 
 
 @pytest.fixture
-def play(
-    page: str, databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Play]:
+def play(page: str, databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
     """A folder, a database and a module of the page's own."""
     module = ModuleType(MODULES.get(page, "shop"))
     monkeypatch.setitem(sys.modules, module.__name__, module)

@@ -8,7 +8,7 @@ from functools import partial
 from uuid import UUID, uuid4
 
 from tests.sessions import Session, call, query, value
-from tests.verbs import claim, complete, enqueue, enqueue_many, fail, register, settle, worker_claim
+from tests.verbs import Held, claim, complete, enqueue, enqueue_many, fail, register, settle, worker_claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,14 @@ class Call:
 
 
 _WORKER = UUID("00000000-0000-4000-8000-000000000001")
+# What `holding` has prepared: to look it up would be one more statement to be watched.
+_HELD: list[Held] = []
 _KNOWN = UUID("01890000-0000-7000-8000-000000000001")
 
 
 def present(db: Session) -> None:
     """The worker is registered, and ten jobs are in line."""
+    db.execute("delete from wakeful.job where state = 2 and worker_id = %s", [_WORKER])
     db.execute("delete from wakeful.worker where id = %s", [_WORKER])
     arguments = {"name": "w", "queues": None, "tasks": ["t"], "slots": 4, "lease": "1 hour"}
     call(db, "register_1", worker_id=_WORKER, **arguments)
@@ -41,33 +44,31 @@ def present(db: Session) -> None:
 def holding(db: Session) -> None:
     """The worker holds ten jobs."""
     present(db)
-    worker_claim(db, _WORKER, want=10)
+    _HELD[:], _ = worker_claim(db, _WORKER, want=10)
 
 
-def held_ids(db: Session) -> tuple[list[UUID], list[int]]:
-    rows = query(db, "select id, epoch from wakeful.job where state = 2 and worker_id = %s", _WORKER)
-    held = sorted((row["id"], row["epoch"]) for row in rows)[:10]
-    return [id for id, _ in held], [epoch for _, epoch in held]
+def held_ids() -> tuple[list[UUID], list[int]]:
+    return [held.id for held in _HELD], [held.epoch for held in _HELD]
 
 
 def complete_ten(db: Session) -> None:
-    ids, epochs = held_ids(db)
+    ids, epochs = held_ids()
     call(db, "complete_1", worker_id=_WORKER, ids=ids, epochs=epochs)
 
 
 def turn(db: Session) -> None:
-    ids, epochs = held_ids(db)
+    ids, epochs = held_ids()
     worker_claim(db, _WORKER, want=10, tend=False, done_ids=ids, done_epochs=epochs)
 
 
 def fail_ten(db: Session) -> None:
-    ids, epochs = held_ids(db)
+    ids, epochs = held_ids()
     endings = [(id, epoch, "failed", "1 day") for id, epoch in zip(ids, epochs, strict=True)]
     assert settle(db, _WORKER, endings) == []
 
 
 def extend_ten(db: Session) -> None:
-    ids, epochs = held_ids(db)
+    ids, epochs = held_ids()
     query(
         db,
         "select * from wakeful.extend_1(%s, %s, %s::bigint[], array_fill(interval '1 day', array[10]))",

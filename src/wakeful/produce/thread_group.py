@@ -52,9 +52,11 @@ class ThreadGroup:
         """Returns after the commit."""
         caller = _Caller(ask)
         with self._lock:
-            self._waiting.append(caller)
-            caller.leads = self._flights < FLIGHTS
-            self._flights += caller.leads
+            if self._flights < FLIGHTS:
+                self._flights += 1
+                caller.leads = True
+            else:
+                self._waiting.append(caller)
         if not caller.leads:
             self._wait(caller)
         if caller.leads:
@@ -76,29 +78,29 @@ class ThreadGroup:
 
     def _lead(self, leader: _Caller) -> None:
         with self._lock:
-            boarded = board(self._waiting)
+            boarded = [leader, *board(self._waiting)]
         try:
             answers = drive(deliver_apart([c.ask for c in boarded], self._poke), self._database)
         except BaseException:  # Ctrl-C in the leader: the others' jobs are sent again, with the same ids.
-            others = [caller for caller in boarded if caller is not leader]
-            for caller in others:
+            followers = boarded[1:]
+            for caller in followers:
                 caller.ask = replace(caller.ask, sent=True)
             with self._lock:
-                self._waiting.extendleft(reversed(others))
+                self._waiting.extendleft(reversed(followers))
                 self._hand_over()
             raise
         for caller, answer in zip(boarded, answers, strict=True):
             caller.answer = answer
         with self._lock:
             self._hand_over()
-        for caller in boarded:
-            if caller is not leader:
-                caller.wake()
+        for caller in boarded[1:]:
+            caller.wake()
 
     def _hand_over(self) -> None:
         """Under the lock: the next in line leads; with nobody there, the next to come does."""
         if self._waiting:
-            self._waiting[0].leads = True
-            self._waiting[0].wake()
+            leader = self._waiting.popleft()
+            leader.leads = True
+            leader.wake()
         else:
             self._flights -= 1

@@ -17,6 +17,9 @@ from wakeful.values.errors import WakefulError
 
 log = logging.getLogger("wakeful.tend")
 
+# Of a lease, the part that is left for handlers to end in.
+SHARE_TO_END = 0.1
+
 
 class Beater(Protocol):
     """A connection of the thread's own that renews the lease; False when it has lapsed."""
@@ -47,6 +50,11 @@ class Lease:
     def left(self) -> float:
         """Seconds for which the jobs are surely ours."""
         return 0.0 if self.lapsed else self.length.total_seconds() - self.age
+
+    @property
+    def left_to_work(self) -> float:
+        """Seconds after which handlers must be stopped, to have ended before the lease does."""
+        return self.left - SHARE_TO_END * self.length.total_seconds()
 
 
 class BeatThread:
@@ -93,7 +101,7 @@ class BeatThread:
             if self._beater is not None:
                 self._beater.close()
                 self._beater = None
-            if self._lease.left > 0.1 * self._lease.length.total_seconds():
+            if self._lease.left_to_work > 0:
                 self._ended.wait(min(1.0, self._lease.length.total_seconds() / 30))
                 return
             # It cannot be renewed in time: others will take the jobs, so the handlers must stop first.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from wakeful.claim.lanes import Lanes
@@ -27,7 +28,9 @@ from wakeful.values.settlement import Ending
 from wakeful.wake.listener import Listener
 from wakeful.worker.crew import Crew
 from wakeful.worker.desk import Desk
+from wakeful.worker.duties import gather_notes, upkeep, watch_lease
 from wakeful.worker.ears import ListenerEars
+from wakeful.worker.ending import answered
 from wakeful.worker.limits import Limits
 from wakeful.worker.loop import Loop
 from wakeful.worker.presence import Presence
@@ -36,8 +39,6 @@ from wakeful.worker.writer import Writer
 
 log = logging.getLogger("wakeful.worker")
 
-UPKEEP_EVERY = 600.0
-NOTES_EVERY = 1.0
 # How long a worker that stops tries to write what it has done, when the database does not answer.
 LAST_WORDS = 5.0
 # How long handlers that are asked to end at once may take.
@@ -84,7 +85,7 @@ class Shift:
         self._told_to_stop = False
         self._stop_by: float | None = None
         self._give_up_at: float | None = None
-        self._failures = 0
+        self._cut_off = asyncio.Event()
         self.summary = Summary()
 
     @property
@@ -107,13 +108,14 @@ class Shift:
             self._stop_by = now + self._settings.shutdown_timeout.total_seconds()
             log.info("worker_stopping", extra={"event": "worker_stopping", "worker_id": str(self.worker_id)})
         self._clock.call_at(self._stop_by, self._loop.alarm.ring)
+        self._clock.call_at(self._stop_by + LAST_MOMENT + LAST_WORDS, self._cut_off.set)
         self._loop.alarm.ring()
 
     async def run(self) -> Summary:
         """Work. Raises only what keeps a worker from working at all."""
         try:
             await self._begin()
-            await self._work()
+            await self._work_or_be_cut_off()
         finally:
             await self._leave()
         return self.summary
@@ -121,9 +123,13 @@ class Shift:
     async def _begin(self) -> None:
         await self._presence.register()
         self._listen()
-        if self._budget is None:
-            for name, duty in (("upkeep", self._upkeep), ("notes", self._gather_notes)):
-                self._duties.append(asyncio.create_task(Duty(name, duty).run()))
+        crew, alarm = self._crew, self._loop.alarm
+        duties: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+            "lease": lambda: watch_lease(self._presence, crew, alarm),
+            "notes": lambda: gather_notes(crew, self._writer, alarm),
+            "upkeep": lambda: upkeep(self._dsn, self._keep),
+        }
+        self._duties = [asyncio.create_task(Duty(name, duty).run()) for name, duty in duties.items()]
         log.info(
             "worker_started",
             extra={"event": "worker_started", "worker_id": str(self.worker_id), "slots": self._lanes.slots},
@@ -144,8 +150,21 @@ class Shift:
         assert self._listen_dsn is not None
         return await Ear.open(self._listen_dsn, [fleet.BROADCAST, fleet.channel_of(self.worker_id)])
 
+    async def _work_or_be_cut_off(self) -> None:
+        """A database that neither answers nor hangs up does not keep a worker from ending."""
+        working = asyncio.create_task(self._work())
+        cutting_off = asyncio.create_task(self._cut_off.wait())
+        try:
+            await asyncio.wait({working, cutting_off}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            cutting_off.cancel()
+            working.cancel()
+            await asyncio.wait({working}, timeout=LAST_MOMENT)
+        if working.done() and not working.cancelled():
+            working.result()
+
     async def _work(self) -> None:
-        failures = 0
+        outages = failures = 0
         while not self._over():
             self._mind_limits()
             self._mind_the_end()
@@ -154,23 +173,23 @@ class Shift:
                     await self._begin_anew()
                 elif not await self._loop.round() and not self._over():
                     await self._loop.sleep()
-                self._failures = failures = 0
+                outages = failures = 0
             except LeaseLapsed:
                 self._presence.lease.lapsed = True
             except DatabaseUnavailable as error:
-                failures += 1
+                outages += 1
                 log.warning("database_lost: %s", error, extra={"event": "database_lost"})
-                await self._back_off(failures)
+                await self._back_off(outages)
             # Fetching must go on: what keeps it from that is logged, counted and tried again, but not for ever.
             except Exception:
-                self._failures += 1
-                log.exception("fetch_failed", extra={"event": "fetch_failed", "failures": self._failures})
-                if self._failures >= MOST_FAILURES:
+                failures += 1
+                log.exception("fetch_failed", extra={"event": "fetch_failed", "failures": failures})
+                if failures >= MOST_FAILURES:
                     raise
-                await self._back_off(self._failures)
+                await self._back_off(failures)
 
-    async def _back_off(self, failures: int) -> None:
-        wait = min(0.1 * 2.0 ** (failures - 1), 5.0)
+    async def _back_off(self, times: int) -> None:
+        wait = min(0.05 * 2.0 ** min(times, 10), 5.0)
         await asyncio.sleep(wait * random.uniform(0.5, 1.5))
 
     def _over(self) -> bool:
@@ -238,24 +257,8 @@ class Shift:
             self._writer.gathering.add(settlement)
         self._loop.ended()
 
-    async def _gather_notes(self) -> None:
-        """What handlers noted while they run is written about once a second."""
-        await asyncio.sleep(NOTES_EVERY)
-        noted = [running for running in self._crew.running.values() if running.notes is not None]
-        for running in noted:
-            self._writer.notes.append((running.job, running.take_notes()))
-        if noted:
-            self._loop.alarm.ring()
-
-    async def _upkeep(self) -> None:
-        await asyncio.sleep(UPKEEP_EVERY * random.uniform(0.5, 1.0))
-        line = AsyncLine(self._dsn)
-        try:
-            await line.run(fleet.upkeep(self._keep))
-        finally:
-            await line.close()
-
     async def _leave(self) -> None:
+        await self._end_handlers()
         self._presence.end_beat()
         for task in (*self._duties, *([self._listening] if self._listening else [])):
             task.cancel()
@@ -263,13 +266,26 @@ class Shift:
                 await task
         self._places.close()
         try:
-            async with asyncio.timeout(LAST_WORDS):
-                await self._presence.leave()
+            if not await answered(self._say_farewell(), LAST_WORDS):
+                raise TimeoutError("the database does not answer")
         except (WakefulError, TimeoutError) as error:
             log.warning(
                 "leave_failed: %s; what it holds is rescued when its lease lapses.",
                 error,
                 extra={"event": "leave_failed"},
             )
-        await self._line.close()
         log.info("worker_stopped", extra={"event": "worker_stopped", "worker_id": str(self.worker_id)})
+
+    async def _end_handlers(self) -> None:
+        """Only a worker that is cancelled, or gives up, still has any."""
+        self._crew.hand_back()
+        self._crew.stop(self._crew.running, "shutdown")
+        until = self._clock.time() + LAST_MOMENT
+        while self._crew.running and self._clock.time() < until:
+            await asyncio.sleep(0.02)
+        self._crew.abandon()
+
+    async def _say_farewell(self) -> None:
+        await self._writer.flush()
+        await self._presence.leave()
+        await self._line.close()

@@ -14,6 +14,7 @@ from wakeful.database.session import Database
 from wakeful.run.handler import Handler
 from wakeful.values.errors import InvalidOption
 from wakeful.worker.desk import Desk, Enqueues
+from wakeful.worker.ending import run_to_end
 from wakeful.worker.shift import Shift
 from wakeful.worker.summary import Summary
 
@@ -43,7 +44,7 @@ class Worker:
 
     def run(self) -> Summary:
         """Work until SIGTERM or SIGINT: stop claiming, finish what runs, give back the rest. Blocks."""
-        return asyncio.run(self._with_signals(None))
+        return run_to_end(self._with_signals(None))
 
     async def arun(self, *, started: Callable[[], None] | None = None) -> Summary:
         """Work until `stop` is called or the task is cancelled. `started` is called once it is registered."""
@@ -51,7 +52,7 @@ class Worker:
 
     def run_once(self, limit: int = 100) -> Summary:
         """Run at most `limit` jobs that are due now, and return. Blocks."""
-        return asyncio.run(self._with_signals(limit))
+        return run_to_end(self._with_signals(limit))
 
     async def arun_once(self, limit: int = 100) -> Summary:
         """Run at most `limit` jobs that are due now, and return."""

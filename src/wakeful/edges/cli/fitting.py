@@ -45,7 +45,7 @@ def fit(natural: dict[str, int], room: int, spare: Sequence[str] = ()) -> dict[s
         widths[widest] -= 1
         excess -= 1
     if excess > 0 and "ID" in widths:
-        widths["ID"] = max(NARROWEST, widths["ID"] - excess)
+        widths["ID"] = max(min(NARROWEST, widths["ID"]), widths["ID"] - excess)
     return widths
 
 

@@ -11,6 +11,7 @@ import sysconfig
 from collections.abc import Callable
 from contextlib import suppress
 
+import wakeful
 from wakeful.edges.supervisor.watch import Stamp, stamps
 
 
@@ -43,8 +44,8 @@ class Tether:
 
 
 def own_files() -> dict[str, Stamp]:
-    """The files of loaded modules that are neither Python's nor installed: those that a developer edits."""
-    installed = {os.path.realpath(path) for path in sysconfig.get_paths().values()}
+    """The files of loaded modules that are neither Python's, nor installed, nor ours: those that a developer edits."""
+    installed = {os.path.realpath(path) for path in (*sysconfig.get_paths().values(), *wakeful.__path__)}
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     paths = {os.path.realpath(file) for file in files if file and file.endswith(".py")}
     return stamps(path for path in paths if not any(path.startswith(f"{folder}{os.sep}") for folder in installed))

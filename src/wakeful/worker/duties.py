@@ -1,0 +1,48 @@
+"""What goes on beside the loop. Each is one turn of a duty, which is taken up again for as long as the worker lives."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import timedelta
+
+from wakeful.database.line import AsyncLine
+from wakeful.statements import fleet
+from wakeful.wake.alarm import Alarm
+from wakeful.worker.crew import Crew
+from wakeful.worker.presence import Presence
+from wakeful.worker.writer import Writer
+
+UPKEEP_EVERY = 600.0
+NOTES_EVERY = 1.0
+LEASE_EVERY = 0.05
+
+
+async def upkeep(dsn: str, keep: timedelta | None) -> None:
+    """Days of history are made and dropped, counts are folded."""
+    await asyncio.sleep(UPKEEP_EVERY * random.uniform(0.5, 1.0))
+    line = AsyncLine(dsn)
+    try:
+        await line.run(fleet.upkeep(keep))
+    finally:
+        await line.close()
+
+
+async def gather_notes(crew: Crew, writer: Writer, alarm: Alarm) -> None:
+    """What handlers noted while they run is written about once a second."""
+    await asyncio.sleep(NOTES_EVERY)
+    noted = [running for running in crew.running.values() if running.notes is not None]
+    for running in noted:
+        writer.notes.append((running.job, running.take_notes()))
+    if noted:
+        alarm.ring()
+
+
+async def watch_lease(presence: Presence, crew: Crew, alarm: Alarm) -> None:
+    """Handlers end before the lease does, also when neither the loop's call nor the beat's is ever answered."""
+    lease = presence.lease
+    await asyncio.sleep(LEASE_EVERY if lease.lapsed else max(LEASE_EVERY, lease.left_to_work))
+    if lease is presence.lease and not lease.lapsed and lease.left_to_work <= 0:
+        lease.lapsed = True
+        crew.stop(crew.running, "lost")
+        alarm.ring()
