@@ -28,10 +28,10 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check fmt bench docs lock clean
+.PHONY: help setup demo test check fmt bench bench-peers bench-check docs lock clean
 
 help:  ## what can be made
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
 
 setup: $(READY)  ## the virtual environment, from the hashed lock
 
@@ -52,8 +52,14 @@ fmt: $(READY)  ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(READY)  ## the benchmarks, each beside its raw figure
+bench: $(READY)  ## wakeful beside the bare driver and the two fastest rivals, in some minutes
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-peers: $(READY)  ## beside all rivals; writes docs/explanation/benchmarks.md
+	@$(BIN)/python -m benchmarks --peers all $(ARGS)
+
+bench-check: $(READY)  ## whether the ratios are still the published ones
+	@$(BIN)/python -m benchmarks --check $(ARGS)
 
 docs: $(READY)  ## the generated reference
 	@$(BIN)/python -m docs.generate $(ARGS)

@@ -33,7 +33,6 @@ def main() -> int:
             sizes=options.sizes,
             folder=BUILD,
         )
-    results.write(BUILD / "results.json")
     print("\n" + tell(results, options.measurements))
     if options.publish:
         print(f"Written to {publish(results, options.measurements, DOCS)}")

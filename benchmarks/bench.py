@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from benchmarks.driver.load import Load
 from benchmarks.driver.probe import Probe, new_probe
@@ -105,16 +106,7 @@ class Site:
         system = system or self.system
         command = self._command(system, verb, arguments)
         with self._log(system).open("ab") as log:
-            done = subprocess.run(
-                command,
-                env=self._environment(system),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                timeout=SECONDS_FOR_A_CALL,
-                text=True,
-            )
-            log.write(done.stdout.encode())
+            done = _run(command, self._environment(system), log, verb)
         if done.returncode:
             raise Failed(f"{verb} ended with {done.returncode}: see {log.name}")
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -146,10 +138,7 @@ class Site:
 
     def _command(self, system: System, verb: str, arguments: Mapping[str, Any]) -> list[str]:
         home = self.bench.install(system)
-        target = system.home.script if isinstance(system.home, Node) else system.module
-        if isinstance(system.home, Node):
-            target = str(self.bench.folder.parent / "peers" / system.name / target)
-        return [*home.command, target, verb, json.dumps(arguments)]
+        return [*home.command, verb, json.dumps(arguments)]
 
     def _environment(self, system: System) -> dict[str, str]:
         programs = os.pathsep.join([str(self.server.programs), os.environ["PATH"]])
@@ -168,11 +157,30 @@ class Site:
         return self.bench.folder / f"{system.name}.log"
 
 
+def _run(
+    command: Sequence[str], environment: Mapping[str, str], log: IO[bytes], verb: str
+) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            timeout=SECONDS_FOR_A_CALL,
+            text=True,
+        )
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{verb} took longer than {SECONDS_FOR_A_CALL} s: see {log.name}") from None
+
+
 def _home(system: System, folder: Path) -> Installed:
     match system.home:
         case Own():
-            return Installed((sys.executable, "-P", "-m"), {}, {})
+            return Installed((sys.executable, "-P", "-m", system.module), {}, {})
         case Python() as home:
-            return make_python(home, folder)
+            made = make_python(home, folder)
+            return replace(made, command=(*made.command, system.module))
         case Node() as home:
-            return make_node(home, folder, Path(__file__).parent / "peers" / home.script)
+            made = make_node(home, folder, Path(__file__).parent / "peers" / home.script)
+            return replace(made, command=(*made.command, str(folder / home.script)))

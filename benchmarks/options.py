@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import benchmarks
 from benchmarks.contestants import PEERS
 from benchmarks.measure import MEASUREMENTS
 from benchmarks.measurement import Measurement
@@ -50,7 +51,7 @@ def read_options(arguments: Sequence[str] | None = None) -> Options:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m benchmarks", description=__import__("benchmarks").__doc__)
+    parser = argparse.ArgumentParser("python -m benchmarks", description=benchmarks.__doc__)
     names = ", ".join(measurement.name for measurement in MEASUREMENTS)
     parser.add_argument("--peers", default="few", help="all, few (the default), none, or names with commas between")
     parser.add_argument("--only", metavar="NAME[,NAME]", help=f"some of the measurements: {names}")

@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-import psycopg
-
 from benchmarks.bench import Bench, Failed
 from benchmarks.environments.installed import NotInstalled
 from benchmarks.figures import short
@@ -35,6 +33,8 @@ def run(
             for measurement in measurements:
                 if number == 1 or measurement.repeated:
                     _measure(bench, measurement, _in_turn(ready, number), number, results)
+                    # An interrupted run has its results too.
+                    results.write(folder / "results.json")
     return results
 
 
@@ -79,9 +79,11 @@ def _sample(bench: Bench, measurement: Measurement, system: System, number: int)
     began = time.monotonic()
     try:
         values = measurement.take(bench, system)
-    except (Failed, psycopg.Error) as problem:
-        print(f"  {system.title:28} failed: {problem}", flush=True)
-        return Sample(measurement.name, system.name, number, {}, str(problem))
+    # A run of half an hour must not end because one of many did something that nobody foresaw.
+    except Exception as problem:
+        told = str(problem) if isinstance(problem, Failed) else f"{type(problem).__name__}: {problem}"
+        print(f"  {system.title:28} failed: {told}", flush=True)
+        return Sample(measurement.name, system.name, number, {}, told)
     told = ", ".join(
         f"{short(values[figure.key])} {figure.unit}" for figure in measurement.figures[:3] if figure.key in values
     )

@@ -98,10 +98,13 @@ class Server:
         return dict(rows.fetchall())
 
     def settings(self) -> dict[str, str]:
-        """What is not as PostgreSQL has it by default."""
+        """What decides durability, and what is not as PostgreSQL has it by default."""
         rows = self.admin.execute(
-            "select name, current_setting(name) from pg_settings where source in ('configuration file', 'command line')"
-            " and name !~ '(directory|directories|file|port|addresses|log_|lc_|default_text)' order by name"
+            """select name, current_setting(name) from pg_settings
+            where name in ('fsync', 'synchronous_commit', 'full_page_writes', 'wal_sync_method')
+                or source in ('configuration file', 'command line')
+                    and name !~ '(directory|directories|file|port|addresses|log_|lc_|default_text|TimeZone)'
+            order by name"""
         )
         return dict(rows.fetchall())
 

@@ -10,7 +10,7 @@ class Sizes:
     """Counts of jobs and seconds. `drain_share` scales each system's own number of jobs."""
 
     drain_share: float = 1.0
-    drain_cap_seconds: float = 12.0
+    drain_cap_seconds: float = 8.0
     enqueue_seconds: float = 3.0
     bulk_jobs: int = 50_000
     waits: int = 200

@@ -81,4 +81,5 @@ CLAIM = Measurement(
     ),
     claim,
     lambda system: system.name == "functions",
+    repeated=False,
 )

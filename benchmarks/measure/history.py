@@ -42,4 +42,5 @@ HISTORY = Measurement(
     ),
     history,
     ours,
+    repeated=False,
 )

@@ -48,4 +48,5 @@ PGBENCH = Measurement(
     (Figure("jobs_per_second", "rate", "jobs/s", "higher"),),
     pgbench,
     lambda system: system.name == "functions",
+    repeated=False,
 )

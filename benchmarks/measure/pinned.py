@@ -58,11 +58,14 @@ def _pinned(site: Site) -> Iterator[None]:
         yield
 
 
-OWN_BATCH = Measurement("pinned", "Four rounds with a pinned snapshot", _FIGURES, own_batch, with_postgres)
+OWN_BATCH = Measurement(
+    "pinned", "Four rounds with a pinned snapshot", _FIGURES, own_batch, with_postgres, repeated=False
+)
 TENS = Measurement(
     "pinned-10",
     "Four rounds with a pinned snapshot, claims of ten",
     _FIGURES,
     tens,
     lambda system: system.kind == "bare",
+    repeated=False,
 )

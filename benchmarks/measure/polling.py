@@ -30,4 +30,5 @@ POLLING_OR_NOT = Measurement(
     ),
     polling,
     ours,
+    repeated=False,
 )

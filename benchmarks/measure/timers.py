@@ -35,4 +35,5 @@ TIMERS = Measurement(
     (*FIGURES, Figure("early", "started early", "jobs", "lower")),
     timers,
     lambda system: system.schedules,
+    repeated=False,
 )

@@ -104,4 +104,4 @@ def _machine(results: Results) -> str:
 {machine["processor"]}, {machine["cores"]} cores, {machine["memory_gb"]} GB, {machine["system"]}; PostgreSQL
 {machine["postgresql"]}, Python {machine["python"]}; {packages}. Taken {machine["taken_at"]}.
 
-The server's settings beyond its defaults: {settings}."""
+The server's settings, those for durability and those beyond its defaults: {settings}."""

@@ -42,7 +42,8 @@ class Member:
 
 def page() -> str:
     """The page."""
-    names = [name for name in sorted(wakeful.__all__) if is_documented(getattr(wakeful, name))]
+    exported = [name for name in sorted(wakeful.__all__) if not name.startswith("_")]
+    names = [name for name in exported if is_documented(getattr(wakeful, name))]
     overview = table(
         ["name", ""], [(f"[{code(name)}]({anchor(name)})", promise(getattr(wakeful, name).__doc__)) for name in names]
     )

@@ -67,6 +67,7 @@ ELSEWHERE: Mapping[str, str] = {
     "WAKEFUL_PREPARE": "`off`: no prepared statements, for a pooler that hides the server's process number.",
     "WAKEFUL_ONCE": "As `--once` of `wakeful worker`.",
     "WAKEFUL_LIMIT": "As `--limit` of `wakeful worker`.",
+    "WAKEFUL_ACTOR": "As `--by` of commands that change something: who is noted to have done it.",
     "WAKEFUL_DEBUG": "`1`: a command that fails shows the traceback.",
     "WAKEFUL_TEST_DSN": "For the pytest plugin: a server for the test databases, instead of an embedded one.",
     "WAKEFUL_TEST_POSTGRES_BIN": "For the pytest plugin: as its option `--postgres-bin`.",

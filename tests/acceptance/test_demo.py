@@ -24,7 +24,7 @@ from wakeful.edges.demo.present import conclude
 from wakeful.edges.demo.scene import Scene
 from wakeful.edges.testing import Database
 
-DEMO_DATABASES = "select datname from pg_database where datname like 'wakeful_demo_%%'"
+DEMO_DATABASE = "select datname from pg_database where datname = %s"
 BOOKS = Books(90, 6, 4, 0, effects=90, jobs_with_effect=90, orders=30, order_jobs=30, retried=5, rescued=7)
 
 
@@ -78,12 +78,12 @@ def test_on_a_terminal_it_goes_on_until_ctrl_c_and_then_adds_up(database: Databa
 
     wait_until(lambda: shows("effects of"), "the screen")
     with session(database.dsn) as db:
-        assert len(query(db, DEMO_DATABASES)) == 1
+        assert len(query(db, DEMO_DATABASE, f"wakeful_demo_{pid}")) == 1
         os.write(terminal, b"\x03")
         wait_until(lambda: shows("Every job is accounted for."), "the summary")
         wait_until(lambda: shows("wakeful dev module:app"), "the end")
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        assert query(db, DEMO_DATABASES) == []
+        assert query(db, DEMO_DATABASE, f"wakeful_demo_{pid}") == []
     os.close(terminal)
     assert list(tmp_path.iterdir()) == []
 
@@ -104,7 +104,7 @@ def test_interrupted_twice_it_still_cleans_up(database: Database, tmp_path: Path
     assert demo.returncode == 1
     assert told[1] == "wakeful: Interrupted.\n"
     with session(database.dsn) as db:
-        assert query(db, DEMO_DATABASES) == []
+        assert query(db, DEMO_DATABASE, f"wakeful_demo_{demo.pid}") == []
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 import psycopg
 import pytest
 
-from tests.parity.test_enqueue import refuse_poison
+from tests.poison import refuse_poison
 from tests.sessions import Session, query, scalar, session, until
 from wakeful import JobId, Wakeful
 from wakeful.edges.testing import Database
-from wakeful.produce.loop_group import FLIGHTS
+from wakeful.produce.boarding import FLIGHTS
 
 
 @pytest.fixture

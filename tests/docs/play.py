@@ -19,7 +19,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import psycopg
 from psycopg import sql
 
 from tests.docs import commands
@@ -29,9 +28,10 @@ from wakeful.config import load
 from wakeful.edges.testing import Database
 
 BIN = Path(sys.executable).parent
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 45.0
 _GSET = re.compile(r"[ \n]*\\gset\s*\Z")
 _VARIABLE = re.compile(r":'(\w+)'")
+_CALL = re.compile(r"^(?:\$ )?wakeful .*$", re.MULTILINE)
 
 
 class Play:
@@ -68,8 +68,8 @@ class Play:
                 (self._folder / snippet.remarks["file"]).write_text(snippet.text)
             else:
                 self._last = (snippet, self._print(snippet))
-        # Whatever it was, the reader of the failure needs the place.
         except BaseException as error:
+            # Whatever it was, the reader of the failure needs the place.
             error.add_note(f"in the snippet at {snippet.place}")
             raise
 
@@ -78,7 +78,8 @@ class Play:
         wanted = snippet.remarks.get("raises")
         try:
             answer = self._run(snippet)
-        except Exception as error:  # Compared below with the one that the page announces.
+        except Exception as error:
+            # Compared with the one that the page announces.
             if wanted is None or wanted not in (type(error).__name__, getattr(error, "sqlstate", None)):
                 raise
             return f"{error}\n"
@@ -91,8 +92,10 @@ class Play:
                 return self._python(snippet)
             case "sql":
                 return self._sql(snippet.text)
-            case "sh" | "":
+            case "sh":
                 return self._shell(snippet)
+            case "":
+                return _check_calls("\n".join(_CALL.findall(snippet.text)))
             case "toml":
                 return self._settings(snippet.text)
             case "ini":
@@ -132,21 +135,19 @@ class Play:
         return sql.Literal(str(self._variables[found[1]])).as_string()
 
     def _shell(self, snippet: Snippet) -> str:
-        for arguments in commands.calls(snippet.text):
-            commands.check(arguments)
+        _check_calls(snippet.text)
         if "background" in snippet.remarks:
             self._start(snippet.text)
         elif "run" in snippet.remarks:
             done = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", snippet.text],
                 **self._surroundings(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                capture_output=True,
                 text=True,
                 timeout=60,
             )
             assert done.returncode == 0, done.stderr
-            return done.stdout
+            return str(done.stdout)
         return ""
 
     def _start(self, text: str) -> None:
@@ -170,8 +171,7 @@ class Play:
         unit.read_string(text)
         for section in unit.sections():
             for value in unit[section].values():
-                for arguments in commands.calls(value):
-                    commands.check(arguments)
+                _check_calls(value)
         return ""
 
     def _compare(self, wanted: str) -> None:
@@ -179,7 +179,7 @@ class Play:
         snippet, printed = self._last
         deadline = time.monotonic() + PATIENCE_SECONDS
         while "eventually" in snippet.remarks and not _is_like(printed, wanted) and time.monotonic() < deadline:
-            time.sleep(0.1)
+            time.sleep(0.3)
             printed = self._print(snippet)
         assert _is_like(printed, wanted), f"it prints\n{printed}"
 
@@ -195,6 +195,13 @@ class Play:
         for value in vars(self._module).values():
             if isinstance(value, Wakeful):
                 self._runner.run(value.aclose())
+
+
+def _check_calls(text: str) -> str:
+    """Nothing is printed by what is only read."""
+    for arguments in commands.calls(text):
+        commands.check(arguments)
+    return ""
 
 
 def _is_like(printed: str, wanted: str) -> bool:

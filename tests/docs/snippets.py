@@ -1,9 +1,10 @@
 """The snippets of a Markdown page, and the remarks in HTML comments that say how the tests run them.
 
-A page is played from top to bottom, in one folder, with one database and one namespace. `python` is executed (`await` may
-stand at the top), `sql` is run, `toml` and `ini` are read as settings and units, and of `sh`, or a fence without a
-language, each `wakeful …` must be a command line that the CLI accepts. A fence in the language `output` is what the
-snippet before it prints; `…` stands for anything. `text` is left alone. A comment before a fence says more:
+A page is played from top to bottom, in one folder, with one database and one namespace. `python` is executed (`await`
+may stand at the top), `sql` is run (with psql's `\\gset` and `:'name'`), `toml` and `ini` are read as settings and
+units, and of `sh` each `wakeful …` must be a command line that the CLI accepts, as every line of a fence without a
+language that begins so. A fence in the language `output` is what the snippet before it prints; `…` stands for anything.
+`text` is left alone. A comment before a fence says more:
 
     <!-- run -->             sh: really run it
     <!-- background -->      sh: start it, and end it with the page, by SIGTERM; it must exit 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from textwrap import dedent
@@ -11,6 +13,8 @@ from django.db import connections
 from tests.db.stacks import django_alias, url
 from tests.docs.snippets import ROOT, Snippet
 from wakeful.edges.testing import Database
+from wakeful.worker import Worker
+from wakeful.worker.summary import Summary
 
 # Played on an embedded server of their own, as a reader without PostgreSQL would.
 EMBEDDED = {"docs/tutorial.md"}
@@ -32,6 +36,27 @@ def default_django_database(dsn: str) -> Callable[[], None]:
 def as_url(database: Database) -> str:
     """The database's address as people write it."""
     return url(database, "psycopg").set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def until_idle(database: Database) -> Callable[[Worker], Summary]:
+    """In place of a worker that runs for ever: one that is stopped once nothing is ready or running."""
+
+    async def work(worker: Worker) -> Summary:
+        started = asyncio.Event()
+        running = asyncio.create_task(worker.arun(started=started.set))
+        await started.wait()
+        await asyncio.to_thread(nothing_left, database)
+        worker.stop()
+        return await running
+
+    return lambda worker: asyncio.run(work(worker))
+
+
+def nothing_left(database: Database) -> None:
+    """Wait until no job is ready or running."""
+    with database.connect() as conn:
+        while conn.execute("select 1 from wakeful.job where state > 0 limit 1").fetchone():
+            time.sleep(0.05)
 
 
 def hidden(page: str, language: str, text: str) -> Snippet:

@@ -27,7 +27,7 @@ def test_a_stale_page_is_named_and_fails_the_check(tmp_path: Path) -> None:
     assert docs.generate.generate(tmp_path, check=True) == ["cli.md"]
 
 
-@pytest.mark.parametrize("arguments, code", [(["--check"], 0), (["--chek"], 2)])
+@pytest.mark.parametrize(("arguments", "code"), [(["--check"], 0), (["--chek"], 2)])
 def test_the_exit_code_tells(arguments: list[str], code: int) -> None:
     assert docs.generate.main(arguments) == code
 

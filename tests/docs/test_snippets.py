@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,21 +11,24 @@ import pytest
 
 from tests.docs.play import Play
 from tests.docs.snippets import ROOT, Snippet, pages, snippets
-from tests.docs.stage import AFTER, BEFORE, EMBEDDED, MODULES, as_url
-from wakeful.edges.testing import Database, Databases
+from tests.docs.stage import AFTER, BEFORE, EMBEDDED, MODULES, as_url, until_idle
+from wakeful.edges.testing import Databases
 from wakeful.worker import Worker
-from wakeful.worker.summary import Summary
 
-
-def name_of(page: Path) -> str:
-    return page.relative_to(ROOT).as_posix()
-
-
-ALL = {name_of(page): list(snippets(page)) for page in pages()}
+ALL = {page.relative_to(ROOT).as_posix(): list(snippets(page)) for page in pages()}
 CANNOT_RUN = [one for found in ALL.values() for one in found if "skip" in one.remarks]
 
 
-@pytest.mark.parametrize("page", [name for name, found in ALL.items() if found])
+def needs_database(page: str) -> bool:
+    """Whether anything of the page is more than read."""
+    active = (one.language in ("python", "sql") or {"run", "background"} & one.remarks.keys() for one in ALL[page])
+    return page not in EMBEDDED and any(active)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in EMBEDDED else []) for name, found in ALL.items() if found],
+)
 def test_every_snippet_of_a_page_runs(page: str, play: Play) -> None:
     for snippet in [*BEFORE.get(page, []), *ALL[page], *AFTER.get(page, [])]:
         play.step(snippet)
@@ -39,33 +41,18 @@ def test_a_snippet_that_cannot_run_says_why(snippet: Snippet) -> None:
 
 
 @pytest.fixture
-def play(page: str, databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
-    """A folder, a database and a module of the page's own."""
+def play(page: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
+    """A folder, a module and, if it needs one, a database of the page's own."""
     module = ModuleType(MODULES.get(page, "shop"))
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.chdir(tmp_path)
-    if page in EMBEDDED:
+    if not needs_database(page):
         with Play(tmp_path, None, module) as playing:
             yield playing
         return
+    databases: Databases = request.getfixturevalue("databases")
     with databases.migrated() as database:
         monkeypatch.setenv("WAKEFUL_DSN", as_url(database))
         monkeypatch.setattr(Worker, "run", until_idle(database))
         with Play(tmp_path, database, module) as playing:
             yield playing
-
-
-def until_idle(database: Database) -> object:
-    """In place of a worker that runs for ever: one that is stopped once nothing is ready or running."""
-
-    async def work(worker: Worker) -> Summary:
-        started = asyncio.Event()
-        running = asyncio.create_task(worker.arun(started=started.set))
-        await started.wait()
-        async with await database.aconnect() as conn:
-            while await (await conn.execute("select from wakeful.job where state > 0 limit 1")).fetchone():
-                await asyncio.sleep(0.05)
-        worker.stop()
-        return await running
-
-    return lambda worker: asyncio.run(work(worker))

@@ -6,11 +6,12 @@ import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
 from tests.parity.conftest import Form
+from tests.poison import refuse_poison
 from tests.sessions import Ear, Session, query, scalar, session
 from tests.verbs import claim_one, complete, fail, fall_asleep, job
 from wakeful import Context, DuplicateJob, InvalidOption, JobId, PayloadError, Wakeful
@@ -295,24 +296,8 @@ async def test_sleeping_workers_are_poked_unless_told_otherwise(
 def anything(**arguments: Any) -> None: ...
 
 
-def refuse_poison(db: Session) -> None:
-    """Rows with a poisoned payload cannot be stored."""
-    db.execute(
-        "create function public.refuse_poison() returns trigger language plpgsql as"
-        " $$ begin raise exception 'poison'; end $$"
-    )
-    db.execute(
-        "create trigger refuse_poison before insert on wakeful.job for each row"
-        " when (new.payload ? 'poison') execute function public.refuse_poison()"
-    )
-
-
 def told(caplog: pytest.LogCaptureFixture, event: str) -> list[tuple[str, str]]:
     """Task and reason of such log lines, the reason cut to the part that tests name."""
     lines = [record.__dict__ for record in caplog.records if record.__dict__.get("event") == event]
     known = ("WAKEFUL_ENQUEUE_OFF", "switched off in the database")
     return [(line["task"], next(part for part in known if part in line["reason"])) for line in lines]
-
-
-def test_ids_are_uuids() -> None:
-    assert issubclass(JobId, UUID)

@@ -76,3 +76,10 @@ def functions(path: Path) -> Iterator[tuple[str, str]]:
 def code(path: Path) -> str:
     """The file without comments, string literals and quoted names; function bodies stay."""
     return re.sub(r"--.*|'(?:[^']|'')*'|\"[^\"]*\"", "", path.read_text("utf-8"))
+
+
+@each_file
+def test_functions_that_pin_their_plan_do_not_have_it_compiled(path: Path) -> None:
+    """Before version 18 a plan node that is turned off counts as so dear that the plan is compiled each time."""
+    pinned = [name for name, head in functions(path) if "enable_" in head and "set jit = off" not in head]
+    assert not pinned

@@ -1,4 +1,4 @@
-"""An app and a session on a database of the test's own."""
+"""An app and a session on a database that is emptied before each test: a clone takes longer than most of them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,27 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.sessions import Session, session
+from tests.sessions import Session, empty, session
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database
+from wakeful.edges.testing import Database, Databases
+
+
+@pytest.fixture(scope="session")
+def kept_database(databases: Databases) -> Iterator[Database]:
+    with databases.migrated() as database:
+        yield database
+
+
+@pytest.fixture
+def database(kept_database: Database) -> Database:
+    """Without anyone else in it, and without anything."""
+    with session(kept_database.dsn) as conn:
+        conn.execute(
+            "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
+            " where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        empty(conn)
+    return kept_database
 
 
 @pytest.fixture

@@ -48,9 +48,7 @@ async def test_many_in_one_call(app: Wakeful, db: Session) -> None:
             await comes_to(db, id, "completed")
 
 
-async def test_the_commit_of_the_transaction_that_enqueues_and_nothing_before_it(
-    app: Wakeful, db: Session
-) -> None:
+async def test_the_commit_of_the_transaction_that_enqueues_and_nothing_before_it(app: Wakeful, db: Session) -> None:
     async with working(app) as worker, await psycopg.AsyncConnection.connect(app.database.dsn) as conn:
         said = counts(worker)
         id = await app.aenqueue("t", conn=conn)

@@ -26,10 +26,7 @@ def _tasks(app: Wakeful) -> None:
 
 async def test_a_scheduled_job_starts_at_its_moment_and_never_early(app: Wakeful, db: Session) -> None:
     async with working(app) as worker:
-        ids = [
-            value(db, "enqueue", task="t", payload={}, delay=timedelta(seconds=0.7 + 0.1 * n))
-            for n in range(5)
-        ]
+        ids = [value(db, "enqueue", task="t", payload={}, delay=timedelta(seconds=0.7 + 0.1 * n)) for n in range(5)]
         await at_rest(worker)
         said = counts(worker)
         for id in ids:
@@ -39,9 +36,7 @@ async def test_a_scheduled_job_starts_at_its_moment_and_never_early(app: Wakeful
         assert counts(worker)["claims"] - said["claims"] <= 2 * len(ids)
 
 
-async def test_what_is_due_when_nobody_sleeps_yet_is_found_by_the_first_scan(
-    app: Wakeful, db: Session
-) -> None:
+async def test_what_is_due_when_nobody_sleeps_yet_is_found_by_the_first_scan(app: Wakeful, db: Session) -> None:
     id = value(db, "enqueue", task="t", payload={}, delay=timedelta(seconds=1))
     async with working(app):
         assert lateness(await comes_to(db, id, "completed")) >= timedelta(0)
@@ -121,9 +116,7 @@ async def test_a_worker_that_dies_while_another_sleeps(app: Wakeful, db: Session
         assert timedelta(0) <= done["started_at"] - lapses < timedelta(seconds=LONG_POLL / 4)
 
 
-async def test_a_job_that_falls_due_while_every_slot_is_taken_starts_elsewhere(
-    app: Wakeful, db: Session
-) -> None:
+async def test_a_job_that_falls_due_while_every_slot_is_taken_starts_elsewhere(app: Wakeful, db: Session) -> None:
     go, begun = asyncio.Event(), asyncio.Event()
 
     @app.task(name="waits")
@@ -158,9 +151,7 @@ async def test_a_job_that_fell_due_unannounced_while_the_worker_was_busy(app: Wa
 
 
 async def test_a_thousand_jobs_due_at_once_are_all_promoted(app: Wakeful, db: Session) -> None:
-    db.execute(
-        "select wakeful.enqueue('t', '{}', delay => interval '500 ms') from generate_series(1, 2500)"
-    )
+    db.execute("select wakeful.enqueue('t', '{}', delay => interval '500 ms') from generate_series(1, 2500)")
     async with working(app):
         await soon(lambda: scalar(db, "select count(*) from wakeful.finished_job") == 2500)
 

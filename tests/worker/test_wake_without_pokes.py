@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Sized
+from functools import partial
+from uuid import UUID
 
 import pytest
 
@@ -105,9 +108,7 @@ async def test_a_deaf_listener_is_found_out_and_short_polls_take_over(
     assert "WAKEFUL_LISTEN_DSN" in line.message
 
 
-async def test_a_deaf_worker_does_not_ask_to_be_poked(
-    database: Database, databases: Databases, db: Session
-) -> None:
+async def test_a_deaf_worker_does_not_ask_to_be_poked(database: Database, databases: Databases, db: Session) -> None:
     """A poke goes to two sleepers: one that cannot hear it must not be among them."""
     with databases.blank() as elsewhere, pytest.MonkeyPatch.context() as patch:
         patch.setenv("WAKEFUL_LISTEN_DSN", elsewhere.dsn)
@@ -129,9 +130,7 @@ async def test_a_listener_with_a_direct_line_of_its_own(
             await comes_to(db, await app.aenqueue("t"), "completed")
 
 
-async def test_a_healthy_listener_is_never_called_deaf(
-    app: Wakeful, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_healthy_listener_is_never_called_deaf(app: Wakeful, caplog: pytest.LogCaptureFixture) -> None:
     """The canary may be heard before the pulse that sent it is answered; pulses follow each other fast here."""
     declare(app)
     async with starting(app, poll_interval=0.05) as worker:
@@ -163,8 +162,8 @@ async def test_the_listener_notices_a_dead_link_within_fifteen_seconds(app: Wake
 async def test_the_rollout_forth_and_back_loses_nothing(database: Database, db: Session) -> None:
     """Notify off, on with a short poll, on with a long one, and all the way back, under load."""
     phases = [(False, 0.2), (True, 0.2), (True, 20), (True, 0.2), (False, 0.2)]
-    ids = []
-    starts: dict[str, int] = {}
+    ids: list[UUID | None] = []
+    starts: dict[int, int] = {}
 
     async def produce(app: Wakeful, ended: asyncio.Event) -> None:
         while not ended.is_set():
@@ -176,12 +175,12 @@ async def test_the_rollout_forth_and_back_loses_nothing(database: Database, db: 
 
             @app.task(name="counted")
             async def counted(number: int) -> None:
-                starts[str(number)] = starts.get(str(number), 0) + 1
+                starts[number] = starts.get(number, 0) + 1
 
-            ended, first = asyncio.Event(), len(ids)
+            ended, enough = asyncio.Event(), len(ids) + 50
             producing = asyncio.create_task(produce(app, ended))
             async with starting(app, poll_interval=poll):
-                await soon(lambda first=first: len(starts) > first + 50)
+                await soon(partial(exceeds, starts, enough))
                 ended.set()
                 await producing
     async with Wakeful(database.dsn) as app:
@@ -190,6 +189,10 @@ async def test_the_rollout_forth_and_back_loses_nothing(database: Database, db: 
         async with starting(app):
             assert await all_over(db, ids) == {"completed": len(ids)}
     assert set(starts.values()) == {1}
+
+
+def exceeds(counted: Sized, number: int) -> bool:
+    return len(counted) > number
 
 
 def cut_listeners(db: Session) -> int:

@@ -7,6 +7,10 @@ from typing import Final, Protocol, TypeVar
 
 from wakeful.produce.delivery import Ask
 
+FLIGHTS: Final = 2
+"""Flushes that may be under way at once. With one, the server waits while the client works, and the reverse; a third
+only makes the groups smaller."""
+
 ROWS_IN_A_FLUSH: Final = 1000
 PAYLOAD_IN_A_FLUSH: Final = 4 * 1024 * 1024
 """In characters: one caller's large payload should not make a hundred others wait for its way."""

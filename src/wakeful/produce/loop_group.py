@@ -9,15 +9,13 @@ import asyncio
 from collections import deque
 from contextvars import Context
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import cast
 
 from wakeful.database.session import Database
-from wakeful.produce.boarding import board
+from wakeful.produce.boarding import FLIGHTS, board
 from wakeful.produce.delivery import Answer, Ask, deliver_apart
 from wakeful.produce.drive import adrive
 from wakeful.values.job import JobId
-
-FLIGHTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)

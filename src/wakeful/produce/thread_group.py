@@ -8,15 +8,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import replace
-from typing import Final
 
 from wakeful.database.session import Database
-from wakeful.produce.boarding import board
+from wakeful.produce.boarding import FLIGHTS, board
 from wakeful.produce.delivery import Answer, Ask, deliver_apart
 from wakeful.produce.drive import drive
 from wakeful.values.job import JobId
-
-FLIGHTS: Final = 1
 
 
 class _Caller:

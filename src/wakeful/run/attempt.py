@@ -55,7 +55,6 @@ class Attempt:
     """
 
     __slots__ = (
-        "_task",
         "deadline",
         "handler",
         "job",
@@ -66,6 +65,7 @@ class Attempt:
         "shared",
         "started",
         "stopped",
+        "task",
         "why",
     )
 
@@ -84,11 +84,11 @@ class Attempt:
         # A thread that would not stop: the slot is free again when it has ended.
         self.leftover: asyncio.Future[object] | None = None
         self.notes: Notes | None = None
-        self._task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
 
     def begin(self, task: asyncio.Task[None]) -> None:
         """The attempt runs in `task`."""
-        self._task = task
+        self.task = task
 
     def note(self, *, progress: Mapping[str, object] | None = None, name: str | None = None, number: float = 0) -> None:
         """Keep progress, or add to a counter, until it is written. Called from the handler's thread."""
@@ -112,12 +112,12 @@ class Attempt:
             self.why = why
             if self.stopped is not None:
                 self.stopped.set()
-            if self._task is not None:
-                self._task.cancel()
+            if self.task is not None:
+                self.task.cancel()
 
     def end(self) -> None:
         """The attempt is over; nothing can stop it any more."""
-        self._task = None
+        self.task = None
 
 
 async def attempt(running: Attempt, call: Callable[[Attempt], Awaitable[object]]) -> Outcome:

@@ -93,6 +93,13 @@ class Crew:
                 lane.gathering -= 1
             self._ended(Attempt(job, self._handlers[job.task], 0.0), Cancelled(None))
 
+    async def end(self, seconds: float) -> None:
+        """Ask all handlers to end, and let go of those that take longer than this."""
+        self.stop(self.running, "shutdown")
+        if tasks := {running.task for running in self.running.values() if running.task is not None}:
+            await asyncio.wait(tasks, timeout=seconds)
+        self.abandon()
+
     def abandon(self) -> None:
         """Let go of the attempts that would not end: their jobs are settled as what they were stopped for."""
         for running in list(self.running.values()):

@@ -258,7 +258,9 @@ class Shift:
         self._loop.ended()
 
     async def _leave(self) -> None:
-        await self._end_handlers()
+        # Only a worker that is cancelled, or gives up, still runs or holds any.
+        self._crew.hand_back()
+        await self._crew.end(LAST_MOMENT)
         self._presence.end_beat()
         for task in (*self._duties, *([self._listening] if self._listening else [])):
             task.cancel()
@@ -275,15 +277,6 @@ class Shift:
                 extra={"event": "leave_failed"},
             )
         log.info("worker_stopped", extra={"event": "worker_stopped", "worker_id": str(self.worker_id)})
-
-    async def _end_handlers(self) -> None:
-        """Only a worker that is cancelled, or gives up, still has any."""
-        self._crew.hand_back()
-        self._crew.stop(self._crew.running, "shutdown")
-        until = self._clock.time() + LAST_MOMENT
-        while self._crew.running and self._clock.time() < until:
-            await asyncio.sleep(0.02)
-        self._crew.abandon()
 
     async def _say_farewell(self) -> None:
         await self._writer.flush()

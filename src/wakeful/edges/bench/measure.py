@@ -16,6 +16,8 @@ from wakeful.database.connect import aconnect
 CALLERS = 20
 WAKES = 50
 WAKE_EVERY_SECONDS = 0.02
+# Longer than the fallback poll: not even a lost poke takes this long.
+PATIENCE_SECONDS = 30
 
 _TABLE = "create table wakeful_bench_row (id bigint generated always as identity primary key, payload jsonb not null)"
 _ROW = """insert into wakeful_bench_row (payload) values ('{"n": 1}')"""
@@ -111,7 +113,8 @@ async def wake(subject: Subject) -> list[Finding]:
             sent = time.perf_counter()
             subject.started.clear()
             await subject.task.aenqueue(n=number)
-            await subject.started.wait()
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await subject.started.wait()
             waits.append((subject.starts[number] - sent) * 1000)
     waits.sort()
     return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from wakeful.edges.demo.gauge import Counts
 from wakeful.edges.demo.scene import Scene, clock
 
 EVERY_SECONDS = 2.0
@@ -16,6 +17,7 @@ class PlainLines:
         self._echo = echo
         self._told: set[int] = set()
         self._next = 0.0
+        self._last: Counts | None = None
 
     def show(self, scene: Scene) -> None:
         """Print what was not printed yet."""
@@ -23,8 +25,8 @@ class PlainLines:
             if line.state == "done" and id(line) not in self._told:
                 self._told.add(id(line))
                 self._echo(f"{clock(scene.elapsed)}  ✓ {line.text}")
-        if scene.began is not None and scene.elapsed >= self._next:
-            self._next = scene.elapsed + EVERY_SECONDS
+        if scene.began is not None and scene.elapsed >= self._next and scene.counts != self._last:
+            self._next, self._last = scene.elapsed + EVERY_SECONDS, scene.counts
             self._echo(f"{clock(scene.elapsed)}  {figures(scene)}")
 
 

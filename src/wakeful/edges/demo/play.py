@@ -55,9 +55,10 @@ async def perform(show: Show, boot: Boot) -> Books:
             await show.wait_for(lambda: all_there(show))
         boot.done()
         show.scene.footer = "Ctrl-C ends it, and adds up"
-        acts = [asyncio.create_task(perform_act(show, act, show.scene.line(act.title))) for act in STORY]
+        acts = {asyncio.create_task(perform_act(show, act, show.scene.line(act.title))): act for act in STORY}
         with suppress(Curtain):
             await show.until(1.0)
+            await asyncio.wait([task for task, act in acts.items() if not act.goes_on], timeout=SECONDS_TO_FINISH)
             if show.endless:
                 await show.pause(A_DAY)
         show.scene.footer = "the last jobs finish"
@@ -67,6 +68,7 @@ async def perform(show: Show, boot: Boot) -> Books:
         return await finish(show)
     finally:
         watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
 
 async def perform_act(show: Show, act: Act, line: Line) -> None:

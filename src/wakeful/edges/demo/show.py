@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 from uuid import UUID
 
@@ -49,17 +50,16 @@ class Show:
 
     async def pause(self, seconds: float) -> None:
         """Sleep; Curtain when the show is to end."""
-        if not self.ending and seconds > 0:
-            try:
-                await asyncio.wait_for(self._curtain.wait(), seconds)
-            except TimeoutError:
-                return
+        with suppress(TimeoutError):
+            # Not wait_for, which may swallow a cancellation that comes together with the curtain.
+            async with asyncio.timeout(seconds):
+                await self._curtain.wait()
         if self.ending:
             raise Curtain
 
     async def until(self, part: float) -> None:
         """Sleep until this part of the show's length is over."""
-        await self.pause(max(0.001, self.seconds * part - self.scene.elapsed))
+        await self.pause(self.seconds * part - self.scene.elapsed)
 
     async def run(self, statement: Statement[T]) -> T:
         """Ask the database."""

@@ -566,7 +566,7 @@ create function wakeful.enqueue_rows(jobs wakeful.asked_job[], fresh boolean, po
     returns table (place integer, id uuid, action text)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -711,7 +711,7 @@ create function wakeful.id_time(id uuid) returns timestamptz
 create function wakeful.ids_already_over(jobs wakeful.asked_job[], fresh boolean, at timestamptz) returns uuid[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
     made timestamptz;
@@ -741,7 +741,7 @@ create function wakeful.join_twins(jobs wakeful.asked_job[], over uuid[], poke b
     returns table (place integer, id uuid, action text)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -793,7 +793,7 @@ $$;
 create function wakeful.join_twin(asked wakeful.asked_job, poke boolean, at timestamptz, out id uuid, out action text)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -996,7 +996,7 @@ create function wakeful.choose(
     returns uuid[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_sort = off
 as $$
 #variable_conflict use_column
@@ -1048,7 +1048,7 @@ $$;
 create function wakeful.some_are_ready(queues text[], tasks text[], after wakeful.position[]) returns boolean
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 begin
     return exists (
@@ -1067,7 +1067,7 @@ $$;
 create function wakeful.suspects_wait(queues text[], tasks text[]) returns boolean
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 begin
     return exists (
@@ -1079,7 +1079,7 @@ $$;
 create function wakeful.waiting_pairs(out queue text, out task text) returns setof record
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 begin
     return query
@@ -1110,7 +1110,7 @@ $$;
 create function wakeful.promote(queues text[], tasks text[], most integer default 1000) returns integer
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_sort = off
 as $$
 #variable_conflict use_column
@@ -1160,7 +1160,7 @@ $$;
 create function wakeful.expire(most integer default 1000) returns integer
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
 declare
     at constant timestamptz := wakeful.now();
@@ -1178,7 +1178,7 @@ $$;
 create function wakeful.rescue(most integer default 1000, spare uuid default null) returns integer
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_sort = off
 as $$
 #variable_conflict use_column
@@ -1220,7 +1220,7 @@ $$;
 create function wakeful.next_due(queues text[], tasks text[]) returns double precision
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_sort = off
 as $$
 #variable_conflict use_column
@@ -1352,7 +1352,7 @@ create function wakeful.claim_1(
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_variable
 declare
@@ -1479,7 +1479,7 @@ create function wakeful.pulse_1(
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_variable
 declare
@@ -1525,7 +1525,7 @@ create function wakeful.note_1(
     returns boolean
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 begin
     update wakeful.job j
@@ -1553,6 +1553,8 @@ create function wakeful.claim_any_1(
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
+    -- Before version 18 a scan that is turned off counts as so dear that it is compiled, which takes half a second.
+    set jit = off
 as $$
 #variable_conflict use_variable
 declare
@@ -1643,7 +1645,7 @@ create function wakeful.history_of(job wakeful.job, ended wakeful.ended_attempt,
 create function wakeful.end_attempts(ends wakeful.ended_attempt[], at timestamptz) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -1679,7 +1681,7 @@ $$;
 create function wakeful.retire_cancelled(ends wakeful.ended_attempt[], at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -1716,7 +1718,7 @@ $$;
 create function wakeful.retire_dead(ends wakeful.ended_attempt[], at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -1785,7 +1787,7 @@ $$;
 create function wakeful.end_crashed(ids uuid[], alone boolean, restarted boolean, at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 begin
@@ -1818,7 +1820,7 @@ create function wakeful.complete_1(worker_id uuid, ids uuid[], epochs bigint[], 
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -1867,7 +1869,7 @@ create function wakeful.refusals(worker_id uuid, ids uuid[], epochs bigint[], do
     returns table (id uuid, refused text)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 begin
@@ -1893,7 +1895,7 @@ $$;
 create function wakeful.pass_fence(worker_id uuid, ids uuid[], epochs bigint[]) returns uuid[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 begin
@@ -1914,7 +1916,7 @@ create function wakeful.settle_1(
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -1940,7 +1942,7 @@ create function wakeful.extend_1(worker_id uuid, ids uuid[], epochs bigint[], le
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -1970,7 +1972,7 @@ $$;
 create function wakeful.completed_by_1(id uuid, epoch bigint, worker_id uuid) returns boolean
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 begin
     return exists (
@@ -2081,7 +2083,7 @@ create function wakeful.cancel_many(ids uuid[], reason text default null, actor 
     returns table (id uuid, answer text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -2160,7 +2162,7 @@ $$;
 create function wakeful.held_1(worker_id uuid) returns table (id uuid, epoch bigint)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 begin
@@ -2172,7 +2174,7 @@ $$;
 create function wakeful.leave_1(worker_id uuid) returns integer
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
     at constant timestamptz := wakeful.now();
@@ -2207,7 +2209,7 @@ end;
 create function wakeful.requeue(id uuid, actor text default null) returns uuid
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     at constant timestamptz := wakeful.now();
@@ -2256,7 +2258,7 @@ $$;
 create function wakeful.retry_now(id uuid, actor text default null) returns boolean
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     at constant timestamptz := wakeful.now();
@@ -2281,7 +2283,7 @@ $$;
 create function wakeful.bury(id uuid, reason text, actor text default null) returns void
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     found_state smallint;
@@ -2304,7 +2306,7 @@ $$;
 create function wakeful.acknowledge(id uuid, actor text default null) returns boolean
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     at constant timestamptz := wakeful.now();
@@ -2328,7 +2330,7 @@ $$;
 create function wakeful.purge(ids uuid[], actor text default null) returns integer
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -2577,6 +2579,7 @@ create function wakeful.find_jobs(
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_custom_plan
+    set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -18,7 +18,7 @@ create function wakeful.enqueue_rows(jobs wakeful.asked_job[], fresh boolean, po
     returns table (place integer, id uuid, action text)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -163,7 +163,7 @@ create function wakeful.id_time(id uuid) returns timestamptz
 create function wakeful.ids_already_over(jobs wakeful.asked_job[], fresh boolean, at timestamptz) returns uuid[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
     made timestamptz;

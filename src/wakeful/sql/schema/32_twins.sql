@@ -6,7 +6,7 @@ create function wakeful.join_twins(jobs wakeful.asked_job[], over uuid[], poke b
     returns table (place integer, id uuid, action text)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -58,7 +58,7 @@ $$;
 create function wakeful.join_twin(asked wakeful.asked_job, poke boolean, at timestamptz, out id uuid, out action text)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare

@@ -23,7 +23,7 @@ create function wakeful.choose(
     returns uuid[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_sort = off
 as $$
 #variable_conflict use_column
@@ -75,7 +75,7 @@ $$;
 create function wakeful.some_are_ready(queues text[], tasks text[], after wakeful.position[]) returns boolean
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 begin
     return exists (
@@ -94,7 +94,7 @@ $$;
 create function wakeful.suspects_wait(queues text[], tasks text[]) returns boolean
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 begin
     return exists (
@@ -106,7 +106,7 @@ $$;
 create function wakeful.waiting_pairs(out queue text, out task text) returns setof record
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 begin
     return query

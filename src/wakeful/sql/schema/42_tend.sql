@@ -7,7 +7,7 @@
 create function wakeful.promote(queues text[], tasks text[], most integer default 1000) returns integer
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_sort = off
 as $$
 #variable_conflict use_column
@@ -57,7 +57,7 @@ $$;
 create function wakeful.expire(most integer default 1000) returns integer
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
 declare
     at constant timestamptz := wakeful.now();
@@ -75,7 +75,7 @@ $$;
 create function wakeful.rescue(most integer default 1000, spare uuid default null) returns integer
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_sort = off
 as $$
 #variable_conflict use_column
@@ -117,7 +117,7 @@ $$;
 create function wakeful.next_due(queues text[], tasks text[]) returns double precision
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_sort = off
 as $$
 #variable_conflict use_column

@@ -11,7 +11,7 @@ create function wakeful.pulse_1(
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_variable
 declare
@@ -57,7 +57,7 @@ create function wakeful.note_1(
     returns boolean
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 begin
     update wakeful.job j

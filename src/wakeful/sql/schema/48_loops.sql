@@ -12,6 +12,8 @@ create function wakeful.claim_any_1(
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
+    -- Before version 18 a scan that is turned off counts as so dear that it is compiled, which takes half a second.
+    set jit = off
 as $$
 #variable_conflict use_variable
 declare

@@ -25,7 +25,7 @@ create function wakeful.history_of(job wakeful.job, ended wakeful.ended_attempt,
 create function wakeful.end_attempts(ends wakeful.ended_attempt[], at timestamptz) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -61,7 +61,7 @@ $$;
 create function wakeful.retire_cancelled(ends wakeful.ended_attempt[], at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -98,7 +98,7 @@ $$;
 create function wakeful.retire_dead(ends wakeful.ended_attempt[], at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -167,7 +167,7 @@ $$;
 create function wakeful.end_crashed(ids uuid[], alone boolean, restarted boolean, at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 begin

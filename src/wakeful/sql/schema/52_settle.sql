@@ -9,7 +9,7 @@ create function wakeful.complete_1(worker_id uuid, ids uuid[], epochs bigint[], 
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -58,7 +58,7 @@ create function wakeful.refusals(worker_id uuid, ids uuid[], epochs bigint[], do
     returns table (id uuid, refused text)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 begin
@@ -84,7 +84,7 @@ $$;
 create function wakeful.pass_fence(worker_id uuid, ids uuid[], epochs bigint[]) returns uuid[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 begin
@@ -105,7 +105,7 @@ create function wakeful.settle_1(
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -131,7 +131,7 @@ create function wakeful.extend_1(worker_id uuid, ids uuid[], epochs bigint[], le
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -161,7 +161,7 @@ $$;
 create function wakeful.completed_by_1(id uuid, epoch bigint, worker_id uuid) returns boolean
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 begin
     return exists (

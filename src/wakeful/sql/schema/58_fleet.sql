@@ -41,7 +41,7 @@ $$;
 create function wakeful.held_1(worker_id uuid) returns table (id uuid, epoch bigint)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 begin
@@ -53,7 +53,7 @@ $$;
 create function wakeful.leave_1(worker_id uuid) returns integer
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
     at constant timestamptz := wakeful.now();

@@ -15,7 +15,7 @@ end;
 create function wakeful.requeue(id uuid, actor text default null) returns uuid
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     at constant timestamptz := wakeful.now();
@@ -64,7 +64,7 @@ $$;
 create function wakeful.retry_now(id uuid, actor text default null) returns boolean
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     at constant timestamptz := wakeful.now();
@@ -89,7 +89,7 @@ $$;
 create function wakeful.bury(id uuid, reason text, actor text default null) returns void
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     found_state smallint;
@@ -112,7 +112,7 @@ $$;
 create function wakeful.acknowledge(id uuid, actor text default null) returns boolean
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 declare
     at constant timestamptz := wakeful.now();
@@ -136,7 +136,7 @@ $$;
 create function wakeful.purge(ids uuid[], actor text default null) returns integer
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off
+    set jit = off set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare

@@ -13,6 +13,7 @@ create function wakeful.find_jobs(
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_custom_plan
+    set jit = off
 as $$
 #variable_conflict use_column
 declare
