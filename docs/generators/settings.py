@@ -55,7 +55,7 @@ MEANINGS: Mapping[str, str] = {
     "shutdown_timeout": "How long running jobs may take to finish after SIGTERM, before they are given back.",
     "max_jobs": "End a process after so many attempts; with `processes` another takes its place.",
     "max_rss": "End a process that holds more memory than this, in MiB, in the same way.",
-    "probe_port": "Reserved for health probes; nothing listens there yet.",
+    "retention": "How long completed and cancelled jobs are kept; whole UTC days are dropped.",
     "log_format": "`text` for people, `json` for machines, `auto`: text on a terminal, else JSON.",
     "log_level": "`debug`, `info`, `warning` or `error`.",
 }

@@ -18,7 +18,7 @@ _HOMES = {
     "values.dedup": ("dedup_key",),
     "values.errors": (
         *("ConfigError", "DatabaseUnavailable", "DuplicateJob", "EmbeddedServerError", "InvalidOption"),
-        *("JobNotFound", "LeaseLapsed", "MigrationError", "PayloadError", "QueueFull", "Refused"),
+        *("JobNotFound", "LeaseLapsed", "MigrationError", "PayloadError", "Refused"),
         *("SchemaMismatch", "StaleClaim", "UnknownTask", "WakefulError"),
     ),
     "values.job": ("Job", "JobId", "JobReport"),

@@ -120,7 +120,7 @@ class ProduceSettings:
 class WorkerSettings:
     """How a worker runs. No `queues`: all of them.
 
-    `timeout` is for tasks that name none; `max_rss` is in MiB.
+    `timeout` is for tasks that name none; `max_rss` is in MiB; `retention` is how long finished jobs are kept.
     """
 
     queues: Annotated[tuple[Lane, ...], _lanes] = ()
@@ -132,7 +132,7 @@ class WorkerSettings:
     shutdown_timeout: Annotated[timedelta, _span] = timedelta(seconds=25)
     max_jobs: Annotated[int | None, _whole(1, 10**12)] = None
     max_rss: Annotated[int | None, _whole(16, 10**7)] = None
-    probe_port: Annotated[int | None, _whole(1, 65_535)] = None
+    retention: Annotated[timedelta, _span] = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from wakeful.statements.statement import Statement, nothing
 from wakeful.values.errors import (
     DatabaseUnavailable,
     DuplicateJob,
-    QueueFull,
     Refused,
     SchemaMismatch,
     StaleClaim,
@@ -60,9 +59,6 @@ def test_a_duplicate_carries_the_existing_job(database: Database) -> None:
 
 def test_facts_of_other_errors_are_attributes_too(database: Database) -> None:
     with database.connect() as conn:
-        with pytest.raises(QueueFull) as full:
-            fetch(conn, failing("WF008", "queue mail is full", {"queue": "mail", "limit": 5}))
-        assert (full.value.queue, full.value.limit) == ("mail", 5)
         with pytest.raises(Refused) as refused:
             fetch(conn, failing("WF005", "it runs", {"id": str(ID), "state": "running", "surprise": 1}))
         assert (refused.value.job_id, refused.value.state) == (ID, "running")

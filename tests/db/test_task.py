@@ -81,8 +81,6 @@ def test_a_task_has_what_is_said_about_it() -> None:
         batch=100,
         linger="50ms",
         enabled=False,
-        log_fields=["number"],
-        redact=("secret",),
     )
     def send(number: int) -> None: ...
 
@@ -95,7 +93,6 @@ def test_a_task_has_what_is_said_about_it() -> None:
         False,
         "thread",
     )
-    assert (spec.log_fields, spec.redact) == (("number",), ("secret",))
 
 
 def test_a_task_of_which_nothing_is_said_has_the_defaults() -> None:
@@ -135,7 +132,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"linger": "1s"}, "linger"),
     ({"batch": 5, "linger": "1h"}, "linger"),
     ({"enabled": "yes"}, "enabled"),
-    ({"redact": "secret"}, "redact"),
     ({"tiemout": 5}, "tiemout"),
 ]
 

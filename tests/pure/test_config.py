@@ -57,13 +57,13 @@ def test_values_are_read_as_people_write_them(tmp_path: Path) -> None:
         WAKEFUL_ENQUEUE_OFF="mail.send, mail.list,",
         WAKEFUL_QUEUES="fast:3, general",
         WAKEFUL_POLL_INTERVAL="1m30s",
-        WAKEFUL_PROBE_PORT="8080",
+        WAKEFUL_RETENTION="30 days",
     )
     assert settings.database.notify is False
     assert settings.produce.enqueue_off == {"mail.send", "mail.list"}
     assert settings.worker.queues == (Lane("fast", 3), Lane("general"))
     assert settings.worker.poll_interval == timedelta(seconds=90)
-    assert settings.worker.probe_port == 8080
+    assert settings.worker.retention == timedelta(days=30)
     (tmp_path / "wakeful.toml").write_text(
         '[database]\nnotify = false\n[worker]\nqueues = ["fast:3", "general"]\npoll_interval = 90\n'
     )

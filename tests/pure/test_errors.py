@@ -21,7 +21,6 @@ from wakeful.values.errors import (
     LeaseLapsed,
     MigrationError,
     PayloadError,
-    QueueFull,
     Refused,
     SchemaMismatch,
     StaleClaim,
@@ -44,7 +43,6 @@ samples = [
     SchemaMismatch("too old", found=1, wanted=2),
     SchemaMismatch("too new", found=3, wanted=2),
     SchemaMismatch("missing"),
-    QueueFull("mail", 100),
     DatabaseUnavailable("No server answers at localhost:5432. Start it.", address="localhost:5432"),
     EmbeddedServerError("The folder is not writable. Choose another.", directory="/x"),
     MigrationError("0002_more failed. Nothing was changed; mend it and run again.", migration="0002_more"),
@@ -94,7 +92,7 @@ def test_facts_are_attributes() -> None:
     assert DuplicateJob(JOB).existing_id == JOB
     assert str(JOB) in str(StaleClaim(JOB))
     assert UnknownTask("x", ["b", "a"]).known == ("a", "b")
-    assert (SchemaMismatch("too old", found=1, wanted=2).found, QueueFull("q", 5).limit) == (1, 5)
+    assert SchemaMismatch("too old", found=1, wanted=2).found == 1
 
 
 def test_no_two_errors_are_confused_by_their_state() -> None:

@@ -37,9 +37,7 @@ def normalise_dsn(dsn: str, *, source: str = "The DSN") -> str:
     """The same address in a form that libpq takes: no driver in the scheme, `ssl=` as `sslmode=`."""
     if found := _URL.match(dsn):
         if found["scheme"].lower() not in _SCHEMES:
-            raise ConfigError(
-                source, f"names {found['scheme']}, not PostgreSQL. Set WAKEFUL_DSN=postgresql://…"
-            )
+            raise ConfigError(source, f"names {found['scheme']}, not PostgreSQL. Set WAKEFUL_DSN=postgresql://…")
         dsn = "postgresql://" + dsn[found.end() :]
         if found["driver"]:
             dsn = re.sub(r"([?&])ssl=", r"\1sslmode=", dsn)

@@ -46,7 +46,12 @@ def connect(dsn: str, *, name: str = "wakeful") -> psycopg.Connection[tuple[Any,
     """Open one connection in autocommit mode, or raise DatabaseUnavailable with a sentence."""
     try:
         conn = psycopg.Connection[tuple[Any, ...]].connect(**connection_options(dsn, name=name))
-        configure(conn)
+        try:
+            configure(conn)
+        # Lost at once: nobody else would close it.
+        except BaseException:
+            conn.close()
+            raise
     except psycopg.OperationalError as error:
         raise unavailable(dsn, error) from error
     return conn
@@ -57,7 +62,12 @@ async def aconnect(dsn: str, *, name: str = "wakeful") -> psycopg.AsyncConnectio
     options = connection_options(dsn, name=name)
     try:
         conn = await psycopg.AsyncConnection[tuple[Any, ...]].connect(**options)
-        await aconfigure(conn)
+        try:
+            await aconfigure(conn)
+        # Cancelled, or lost at once: nobody else would close it.
+        except BaseException:
+            await conn.close()
+            raise
     except psycopg.OperationalError as error:
         raise unavailable(dsn, error) from error
     return conn

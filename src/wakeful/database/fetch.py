@@ -40,9 +40,7 @@ async def afetch(conn: psycopg.AsyncConnection[Any], statement: Statement[T]) ->
 def translated(error: psycopg.Error) -> WakefulError | psycopg.Error:
     """Our error for psycopg's, or psycopg's own where that serves the caller better."""
     diag, message = error.diag, str(error).split("\n", 1)[0]
-    told = ServerError(
-        error.sqlstate, diag.message_primary or message, diag.message_detail, diag.message_hint
-    )
+    told = ServerError(error.sqlstate, diag.message_primary or message, diag.message_detail, diag.message_hint)
     if ours := translate(told):
         return ours
     if error.sqlstate is None and isinstance(error, psycopg.OperationalError):

@@ -23,12 +23,13 @@ class Ear:
         """Connect and subscribe; whatever is notified after this returns is heard."""
         conn = await aconnect(dsn, name="wakeful listener")
         try:
-            await conn.execute(
-                sql.SQL("; ").join(sql.SQL("listen {}").format(sql.Identifier(c)) for c in channels)
-            )
-        except psycopg.Error as error:
+            await conn.execute(sql.SQL("; ").join(sql.SQL("listen {}").format(sql.Identifier(c)) for c in channels))
+        # Cancelled too: nobody else would close it.
+        except BaseException as error:
             await conn.close()
-            raise translated(error) from error
+            if isinstance(error, psycopg.Error):
+                raise translated(error) from error
+            raise
         return cls(conn)
 
     async def payloads(self) -> AsyncIterator[str]:

@@ -7,6 +7,7 @@ HINT. Every driver tells these four things, so one table serves them all.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from uuid import UUID
 from wakeful.values.errors import (
     BY_SQLSTATE,
     DatabaseUnavailable,
+    InvalidOption,
     Refused,
     SchemaMismatch,
     WakefulError,
@@ -29,6 +31,9 @@ _ATTRIBUTE: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "WF005": {"id": "job_id"},
     }
 )
+
+# Our constraints are named for what must hold, and so say what is wrong.
+_BROKEN_RULE = re.compile(r'(?:domain wakeful\.\w+|relation "job") violates check constraint "(?:job_)?(\w+)"')
 
 _WORKER_VERBS = frozenset(
     (
@@ -60,6 +65,8 @@ def translate(told: ServerError) -> WakefulError | None:
         return _unavailable(state, told)
     if state == "42501":
         return Refused(_denied(told.message))
+    if state == "23514" and (broken := _BROKEN_RULE.search(told.message)):
+        return InvalidOption(message=f"It must hold that {broken[1].replace('_', ' ')}: correct what is enqueued.")
     if (state == "3F000" and "wakeful" in told.message) or "wakeful.migration" in told.message:
         return SchemaMismatch("missing")
     if state in ("42883", "42P01") and "wakeful." in told.message:
@@ -100,9 +107,7 @@ def _as_id(value: object) -> object:
 
 def _unavailable(state: str, told: ServerError) -> DatabaseUnavailable:
     if state == "25006":
-        return DatabaseUnavailable(
-            "This transaction is read-only. Connect to the primary, or begin it read write."
-        )
+        return DatabaseUnavailable("This transaction is read-only. Connect to the primary, or begin it read write.")
     if state == "53300":
         return DatabaseUnavailable("The server has no connection left. Raise its max_connections.")
     return DatabaseUnavailable(f"{sentence(told.message)} Try again when the server is back.")

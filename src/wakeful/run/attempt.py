@@ -35,6 +35,10 @@ _noting = threading.Lock()
 
 
 DONE = Done(None)
+# For a job that completed itself in the user's transaction: the fence refuses this if that was committed.
+UNLESS_COMMITTED = Failed(
+    AttemptError("not_committed", "the transaction in which it completed itself was not committed")
+)
 
 
 class Notes:
@@ -59,6 +63,7 @@ class Attempt:
         "handler",
         "job",
         "joined",
+        "lease",
         "leftover",
         "notes",
         "settled",
@@ -74,6 +79,7 @@ class Attempt:
         self.handler = handler
         self.started = started
         self.deadline = started + handler.seconds
+        self.lease = handler.lease
         self.why: Why | None = None
         # Settled: in a transaction of ours that committed. Joined: in one of the user's, of which only the table knows.
         self.settled = False
@@ -124,7 +130,7 @@ async def attempt(running: Attempt, call: Callable[[Attempt], Awaitable[object]]
     """Run the handler through `call` to its outcome. Never raises, except what ends the process."""
     try:
         value = await call(running)
-        return _settled(running) or (_unless_committed() if running.joined else read_value(value))
+        return _settled(running) or (UNLESS_COMMITTED if running.joined else read_value(value))
     except asyncio.CancelledError as error:
         return _settled(running) or read_cancellation(running, error)
     except BaseException as error:
@@ -171,12 +177,6 @@ def read_error(error: BaseException) -> Failed:
 
 def _settled(running: Attempt) -> Gone | None:
     return Gone() if running.settled or running.why == "lost" else None
-
-
-def _unless_committed() -> Failed:
-    """For a job that completed itself in the user's transaction: the fence refuses this if that was committed."""
-    message = "the transaction in which it completed itself was not committed"
-    return Failed(AttemptError("not_committed", message))
 
 
 def interpret_stop(running: Attempt) -> Outcome:

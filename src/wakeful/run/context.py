@@ -149,8 +149,9 @@ class Context(BaseContext):
             raise StaleClaim(self.job.id)
 
     async def extend(self, lease: DurationLike) -> None:
-        """Give this job a lease of its own from now on, or a longer one; StaleClaim when it is lost."""
+        """Give this job a lease of its own, renewed until the handler ends; StaleClaim when it is lost."""
         await _extended(self._desk.arun, self.job, duration(lease))
+        self._running.lease = duration(lease)
 
     async def enqueue(self, task: str, payload: Mapping[str, object] | None = None, **options: Any) -> JobId | None:
         """Enqueue a child, which inherits the correlation id."""
@@ -204,12 +205,13 @@ class SyncContext(BaseContext):
             raise StaleClaim(self.job.id)
 
     def extend(self, lease: DurationLike) -> None:
-        """Give this job a lease of its own from now on, or a longer one; StaleClaim when it is lost."""
+        """Give this job a lease of its own, renewed until the handler ends; StaleClaim when it is lost."""
         refused = self._desk.run(
             statements.extend(self.job.worker_id, [(self.job.id, self.job.epoch)], duration(lease))
         )
         if any(refusal.reason == "stale" for refusal in refused):
             raise StaleClaim(self.job.id)
+        self._running.lease = duration(lease)
 
     def enqueue(self, task: str, payload: Mapping[str, object] | None = None, **options: Any) -> JobId | None:
         """Enqueue a child, which inherits the correlation id."""

@@ -16,7 +16,7 @@ Place = Literal["loop", "thread", "process"]
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """How to run a task's jobs. `timeout` None: as long as it takes."""
+    """How to run a task's jobs. `timeout` None: as long as it takes; `lease` None: covered by the worker's."""
 
     task: str
     function: Callable[..., Any]
@@ -24,6 +24,7 @@ class Handler:
     place: Place
     retry: RetryPolicy
     timeout: timedelta | None = None
+    lease: timedelta | None = None
     batch: int | None = None
     linger: timedelta = timedelta(0)
     seconds: float = field(init=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal, TypedDict
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypedDict
 from wakeful.payload import PayloadCodec
 from wakeful.values.duration import DurationLike, duration, nonnegative_duration
 from wakeful.values.errors import InvalidOption
-from wakeful.values.names import label, queue_name
+from wakeful.values.names import queue_name
 from wakeful.values.number import whole_number
 from wakeful.values.retry import DEFAULT_RETRY, RetryLike, RetryPolicy, retry_policy, starts_allowed
 from wakeful.values.wording import shown
@@ -47,8 +47,6 @@ class TaskOptions(TypedDict, total=False):
     """The function takes a list of up to so many jobs' arguments."""
     linger: DurationLike | None
     """How long a batch that is not full waits for more."""
-    log_fields: Iterable[str]
-    redact: Iterable[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +64,6 @@ class TaskSpec:
     place: Place
     batch: int | None
     linger: timedelta
-    log_fields: tuple[str, ...]
-    redact: tuple[str, ...]
 
 
 def task_spec(name: str, function: Callable[..., object], codec: PayloadCodec, options: TaskOptions) -> TaskSpec:
@@ -101,8 +97,6 @@ def _spec(name: str, function: Callable[..., object], codec: PayloadCodec, optio
         place=_place(function, codec, options.get("executor")),
         batch=None if batch is None else whole_number(batch, "batch", 2, _LARGEST_BATCH),
         linger=_linger(options.get("linger"), batch),
-        log_fields=_names(options.get("log_fields", ()), "log_fields"),
-        redact=_names(options.get("redact", ()), "redact"),
     )
 
 
@@ -147,12 +141,6 @@ def _linger(value: DurationLike | None, batch: int | None) -> timedelta:
     if span > _LONGEST_LINGER:
         raise InvalidOption("linger", f"is {shown(value)}: a minute is the most.")
     return span
-
-
-def _names(value: object, field: str) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InvalidOption(field, f"is {shown(value)}: give a list of names.")
-    return tuple(label(name, field) for name in value)
 
 
 def is_async(function: Callable[..., object]) -> bool:

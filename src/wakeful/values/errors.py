@@ -177,21 +177,6 @@ class SchemaMismatch(WakefulError):
         super().__init__(message or f"The database{versions} {_SCHEMA_ADVICE[state]}")
 
 
-class QueueFull(WakefulError):
-    """The queue holds as many pending jobs as its `max_pending` allows; nothing was enqueued."""
-
-    sqlstate = "WF008"
-
-    def __init__(self, queue: str = "", limit: int | None = None, *, message: str | None = None) -> None:
-        self.queue = queue
-        self.limit = limit
-        bound = "its limit" if limit is None else f"its limit of {limit}"
-        super().__init__(
-            message
-            or f"Queue {queue!r} is at {bound} of pending jobs. Try again later, add workers, or raise max_pending."
-        )
-
-
 class DatabaseUnavailable(WakefulError):
     """No connection, or it was lost. Whether a COMMIT under way took effect is unknown."""
 
@@ -237,7 +222,6 @@ BY_SQLSTATE: Mapping[str, type[WakefulError]] = MappingProxyType(
         "WF005": Refused,
         "WF006": LeaseLapsed,
         "WF007": SchemaMismatch,
-        "WF008": QueueFull,
     }
 )
 """The errors that SQL raises. Each can be made as `kind(message="the server's sentence")`."""

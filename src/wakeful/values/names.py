@@ -13,7 +13,7 @@ LABEL_LIMIT: Final = 200
 
 
 def task_name(value: str, field: str = "task") -> str:
-    """A task's name: printable, without white space, at most 200 characters (`billing.charge`)."""
+    """A task's name: printable, without white space, at most 200 bytes (`billing.charge`)."""
     name = label(value, field, TASK_NAME_LIMIT)
     if any(character.isspace() for character in name):
         raise InvalidOption(field, f"is {shown(value)}, which has white space in it: use dots, as in billing.charge.")
@@ -21,7 +21,7 @@ def task_name(value: str, field: str = "task") -> str:
 
 
 def queue_name(value: str, field: str = "queue") -> str:
-    """A queue's name: at most 100 characters, without white space and the `:` and `,` of `--queues`."""
+    """A queue's name: at most 100 bytes, without white space and the `:` and `,` of `--queues`."""
     name = label(value, field, QUEUE_NAME_LIMIT)
     if any(character.isspace() or character in ":," for character in name):
         raise InvalidOption(field, f"is {shown(value)}: leave out white space, colons and commas.")
@@ -29,13 +29,13 @@ def queue_name(value: str, field: str = "queue") -> str:
 
 
 def label(value: str, field: str, limit: int = LABEL_LIMIT) -> str:
-    """Free text that identifies something (a tenant, an author): printable, not empty, within `limit`."""
+    """Free text that identifies something (a tenant, an author): printable, not empty, within `limit` bytes."""
     if not isinstance(value, str):
         raise InvalidOption(field, f"is {shown(value)}, which is not text: give a str.")
     if not value.strip():
         raise InvalidOption(field, f"is {shown(value)}, which names nothing: give it at least one character.")
     if not value.isprintable():
         raise InvalidOption(field, f"is {shown(value)}, which has unprintable characters: leave them out.")
-    if len(value) > limit:
-        raise InvalidOption(field, f"has {len(value)} characters: {limit} at most.")
+    if (size := len(value.encode("utf-8", "surrogatepass"))) > limit:
+        raise InvalidOption(field, f"has {size} bytes of UTF-8: {limit} at most.")
     return value

@@ -55,6 +55,7 @@ def handler_of(task: Task[..., Any], timeout: timedelta) -> Handler:
         spec.place,
         spec.retry,
         spec.timeout or timeout,
+        spec.lease,
         spec.batch,
         spec.linger,
     )

@@ -7,7 +7,9 @@ import random
 from datetime import timedelta
 
 from wakeful.database.line import AsyncLine
+from wakeful.run.attempt import Attempt
 from wakeful.statements import fleet
+from wakeful.statements import settle as settling
 from wakeful.wake.alarm import Alarm
 from wakeful.worker.crew import Crew
 from wakeful.worker.presence import Presence
@@ -16,6 +18,7 @@ from wakeful.worker.writer import Writer
 UPKEEP_EVERY = 600.0
 NOTES_EVERY = 1.0
 LEASE_EVERY = 0.05
+OWN_LEASES_EVERY = 1.0
 
 
 async def upkeep(dsn: str, keep: timedelta | None) -> None:
@@ -46,3 +49,16 @@ async def watch_lease(presence: Presence, crew: Crew, alarm: Alarm) -> None:
         lease.lapsed = True
         crew.stop(crew.running, "lost")
         alarm.ring()
+
+
+async def renew_own_leases(line: AsyncLine, presence: Presence, crew: Crew) -> None:
+    """Jobs with a lease of their own keep it for as long as their handlers run."""
+    held: dict[timedelta, list[Attempt]] = {}
+    for running in crew.running.values():
+        if running.lease is not None:
+            held.setdefault(running.lease, []).append(running)
+    for lease, attempts in held.items():
+        claims = [(running.job.id, running.job.epoch) for running in attempts]
+        refused = await line.run(settling.extend(presence.worker_id, claims, lease))
+        crew.stop((refusal.id for refusal in refused if refusal.reason == "stale"), "lost")
+    await asyncio.sleep(min([OWN_LEASES_EVERY, *(lease.total_seconds() / 3 for lease in held)]))

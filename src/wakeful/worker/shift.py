@@ -15,7 +15,7 @@ from wakeful.claim.lanes import Lanes
 from wakeful.config import WorkerSettings
 from wakeful.database.line import AsyncLine
 from wakeful.database.listen import Ear
-from wakeful.run.attempt import Attempt
+from wakeful.run.attempt import UNLESS_COMMITTED, Attempt
 from wakeful.run.context import Context, SyncContext
 from wakeful.run.handler import Handler
 from wakeful.run.places import Places
@@ -28,7 +28,7 @@ from wakeful.values.settlement import Ending
 from wakeful.wake.listener import Listener
 from wakeful.worker.crew import Crew
 from wakeful.worker.desk import Desk
-from wakeful.worker.duties import gather_notes, upkeep, watch_lease
+from wakeful.worker.duties import gather_notes, renew_own_leases, upkeep, watch_lease
 from wakeful.worker.ears import ListenerEars
 from wakeful.worker.ending import answered
 from wakeful.worker.limits import Limits
@@ -73,6 +73,7 @@ class Shift:
         self._clock = asyncio.get_running_loop()
         self._limits = Limits(settings.max_jobs, settings.max_rss)
         self._line = AsyncLine(dsn)
+        self._lease_line = AsyncLine(dsn, "wakeful leases")
         tasks = sorted(handlers)
         self._presence = Presence(dsn, self._line, tasks, lanes, settings.lease, self._lost)
         self._writer = Writer(self._line, self._presence)
@@ -128,6 +129,7 @@ class Shift:
             "lease": lambda: watch_lease(self._presence, crew, alarm),
             "notes": lambda: gather_notes(crew, self._writer, alarm),
             "upkeep": lambda: upkeep(self._dsn, self._keep),
+            "own leases": lambda: renew_own_leases(self._lease_line, self._presence, crew),
         }
         self._duties = [asyncio.create_task(Duty(name, duty).run()) for name, duty in duties.items()]
         log.info(
@@ -249,7 +251,7 @@ class Shift:
     def _ended(self, running: Attempt, outcome: Outcome) -> None:
         settlement = decide(running.job, outcome, running.handler.retry)
         if not isinstance(outcome, Released):
-            succeeded = isinstance(outcome, Done) or running.settled
+            succeeded = isinstance(outcome, Done) or running.settled or outcome is UNLESS_COMMITTED
             self.summary.add(running.job.task, succeeded, isinstance(outcome, Failed))
         if running.notes is not None:
             self._writer.notes.append((running.job, running.take_notes()))
@@ -282,3 +284,4 @@ class Shift:
         await self._writer.flush()
         await self._presence.leave()
         await self._line.close()
+        await self._lease_line.close()

@@ -6,7 +6,6 @@ import asyncio
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import timedelta
 
 from wakeful.claim.lanes import make_lanes
 from wakeful.config import DatabaseSettings, WorkerSettings
@@ -90,7 +89,7 @@ class Worker:
             settings,
             Desk(self._database, self._app),
             budget=limit,
-            keep=timedelta(days=7),
+            keep=settings.retention,
             started=started,
         )
         # Asked to stop while the database was looked for.

@@ -81,9 +81,7 @@ def _check(engine: Engine) -> None:
             f"PostgreSQL {made_by}, or remove the data with `wakeful db reset`."
         )
     if not layout.password.exists():
-        raise layout.error(
-            f"{layout.password} is missing: put it back, or remove the data with `wakeful db reset`."
-        )
+        raise layout.error(f"{layout.password} is missing: put it back, or remove the data with `wakeful db reset`.")
 
 
 def _create(engine: Engine, *, durable: bool) -> None:

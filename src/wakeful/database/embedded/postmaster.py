@@ -31,9 +31,7 @@ class Postmaster:
     socket_directory: Path
 
 
-def start_postmaster(
-    engine: Engine, cluster: int, last_port: int | None, settings: Mapping[str, str]
-) -> Postmaster:
+def start_postmaster(engine: Engine, cluster: int, last_port: int | None, settings: Mapping[str, str]) -> Postmaster:
     """Start `postgres` on the locked data directory `cluster`; returns when it takes connections."""
     layout = engine.layout
     _remove_stale_lock_file(layout)
@@ -75,9 +73,7 @@ def find_postmaster(layout: Layout) -> Process | None:
     return process if same else None
 
 
-def _arguments(
-    layout: Layout, cluster: int, port: int, sockets: Path, settings: Mapping[str, str]
-) -> list[str]:
+def _arguments(layout: Layout, cluster: int, port: int, sockets: Path, settings: Mapping[str, str]) -> list[str]:
     given = {
         **settings,
         "port": str(port),

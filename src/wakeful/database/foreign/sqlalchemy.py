@@ -60,9 +60,7 @@ def _execute(owner: Session | scoped_session[Any] | Connection, statement: State
         raise translated(error) from error
 
 
-def _in_dialect(
-    connection: Connection, statement: Statement[Any]
-) -> tuple[str, Mapping[str, Any] | tuple[Any, ...]]:
+def _in_dialect(connection: Connection, statement: Statement[Any]) -> tuple[str, Mapping[str, Any] | tuple[Any, ...]]:
     dialect = connection.dialect
     if dialect.name == "postgresql" and dialect.paramstyle == "pyformat":
         return statement.sql, dict(statement.params)

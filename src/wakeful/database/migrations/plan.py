@@ -56,9 +56,7 @@ def statuses(known: Sequence[Migration], applied: Sequence[AppliedMigration]) ->
     return tuple(_status(ours.get(version), theirs.get(version)) for version in sorted(ours | theirs))
 
 
-def mismatch(
-    applied: Sequence[AppliedMigration], newest: int, oldest: int = OLDEST_SCHEMA
-) -> SchemaMismatch | None:
+def mismatch(applied: Sequence[AppliedMigration], newest: int, oldest: int = OLDEST_SCHEMA) -> SchemaMismatch | None:
     """Why code that knows versions up to `newest`, and needs `oldest`, cannot work here; None if it can."""
     found = max((line.version for line in applied), default=0)
     if not found:

@@ -51,9 +51,7 @@ def status(conn: psycopg.Connection[Any], *, directory: Path = SHIPPED) -> tuple
     return statuses(read_migrations(directory), applied(conn))
 
 
-def sql(
-    direction: Direction, start: int | None = None, to: int | None = None, *, directory: Path = SHIPPED
-) -> str:
+def sql(direction: Direction, start: int | None = None, to: int | None = None, *, directory: Path = SHIPPED) -> str:
     """What `up` or `down` would run between two versions, for a DBA to read and run. Asks no database."""
     newest = newest_version(directory)
     if direction == "up":

@@ -14,9 +14,9 @@ def dsn_option(command: F) -> F:
     """`--dsn` after the command's name too, where people write it; it wins over the one before."""
 
     def choose(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
-        given = value or ctx.obj
-        assert given is None or isinstance(given, str)
-        return given
+        from wakeful.config import load
+
+        return load({"dsn": value or ctx.obj}).database.dsn
 
     return click.option("--dsn", metavar="DSN", callback=choose, help="The database to use.")(command)
 

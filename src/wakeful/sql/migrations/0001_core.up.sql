@@ -282,7 +282,7 @@ create function wakeful.state_name(state smallint) returns text
         when 3 then 'completed' when 4 then 'dead' when 5 then 'cancelled' end;
 
 -- SQLSTATEs: WF001 stale claim, WF002 duplicate, WF003 invalid option, WF004 not found, WF005 refused in this state,
--- WF006 worker's lease lapsed, WF007 schema mismatch, WF008 queue full.
+-- WF006 worker's lease lapsed, WF007 schema mismatch.
 create function wakeful.refuse(code text, message text, hint text, detail jsonb default null) returns void
     language plpgsql
     set search_path = pg_catalog, pg_temp
@@ -1432,39 +1432,6 @@ begin
 end
 $$;
 
--- Claims up to `want` jobs, each with a lease of its own; null queues or tasks stand for all. For any language and psql.
-create function wakeful.claim(
-    worker_id uuid, queues text[] default null, tasks text[] default null, want integer default 1,
-    lease interval default '5 minutes')
-    returns table (id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint,
-        correlation_id uuid, tenant text, metadata jsonb, created_at timestamptz, lease_expires_at timestamptz)
-    language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
-as $$
-#variable_conflict use_column
-declare
-    served_queues text[] := claim.queues;
-    served_tasks text[] := claim.tasks;
-begin
-    if claim.lease is null or claim.lease <= interval '0' or not isfinite(claim.lease) then
-        perform wakeful.refuse('WF003', 'lease is not a positive, finite interval', 'Give a lease such as 5 minutes.');
-    end if;
-    if served_queues is null or served_tasks is null then
-        -- First, so that the jobs it takes back are among those that wait.
-        perform wakeful.rescue();
-        select coalesce(claim.queues, array_agg(distinct p.queue)), coalesce(claim.tasks, array_agg(distinct p.task))
-        into served_queues, served_tasks from wakeful.waiting_pairs() p;
-    end if;
-    return query
-    select c.id, c.task, c.queue, c.payload, c.attempt, c.max_attempts, c.epoch, c.correlation_id, c.tenant, c.metadata,
-        c.created_at, c.lease_expires_at
-    from wakeful.claim_1(worker_id, served_queues, array_fill(1, array[coalesce(cardinality(served_queues), 0)]),
-        array[claim.want], served_tasks, claim.lease) c
-    where c.id is not null
-    order by c.rank, c.ready_at, c.id;
-end
-$$;
-
 -- ==== 46_pulse.sql
 -- A worker's pulse, its upkeep, and what its handlers note.
 -- Promise: as in claim_1 and beat_1; a note goes through the fence like a settlement.
@@ -1616,6 +1583,26 @@ begin atomic
     delete from wakeful.sleeper s where s.worker_id in (
         select l.worker_id from wakeful.sleeper l where l.until <= wakeful.now() for update skip locked);
 end;
+
+-- Claims up to `want` jobs, each with a lease of its own; null queues or tasks stand for all. For any language and psql.
+create function wakeful.claim(
+    worker_id uuid, queues text[] default null, tasks text[] default null, want integer default 1,
+    lease interval default '5 minutes')
+    returns table (id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint,
+        correlation_id uuid, tenant text, metadata jsonb, created_at timestamptz, lease_expires_at timestamptz)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select c.id, c.task, c.queue, c.payload, c.attempt, c.max_attempts, c.epoch, c.correlation_id, c.tenant, c.metadata,
+        c.created_at, c.lease_expires_at
+    from wakeful.claim_any_1(claim.worker_id, claim.queues, claim.tasks, claim.want, claim.lease) c
+    where c.id is not null
+    order by c.rank, c.ready_at, c.id;
+end
+$$;
 
 -- ==== 50_attempts.sql
 -- The end of an attempt, and of a job: the moves that settle, rescue, cancel and expire share.

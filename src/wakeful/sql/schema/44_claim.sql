@@ -147,36 +147,3 @@ begin
     return next report;
 end
 $$;
-
--- Claims up to `want` jobs, each with a lease of its own; null queues or tasks stand for all. For any language and psql.
-create function wakeful.claim(
-    worker_id uuid, queues text[] default null, tasks text[] default null, want integer default 1,
-    lease interval default '5 minutes')
-    returns table (id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint,
-        correlation_id uuid, tenant text, metadata jsonb, created_at timestamptz, lease_expires_at timestamptz)
-    language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
-as $$
-#variable_conflict use_column
-declare
-    served_queues text[] := claim.queues;
-    served_tasks text[] := claim.tasks;
-begin
-    if claim.lease is null or claim.lease <= interval '0' or not isfinite(claim.lease) then
-        perform wakeful.refuse('WF003', 'lease is not a positive, finite interval', 'Give a lease such as 5 minutes.');
-    end if;
-    if served_queues is null or served_tasks is null then
-        -- First, so that the jobs it takes back are among those that wait.
-        perform wakeful.rescue();
-        select coalesce(claim.queues, array_agg(distinct p.queue)), coalesce(claim.tasks, array_agg(distinct p.task))
-        into served_queues, served_tasks from wakeful.waiting_pairs() p;
-    end if;
-    return query
-    select c.id, c.task, c.queue, c.payload, c.attempt, c.max_attempts, c.epoch, c.correlation_id, c.tenant, c.metadata,
-        c.created_at, c.lease_expires_at
-    from wakeful.claim_1(worker_id, served_queues, array_fill(1, array[coalesce(cardinality(served_queues), 0)]),
-        array[claim.want], served_tasks, claim.lease) c
-    where c.id is not null
-    order by c.rank, c.ready_at, c.id;
-end
-$$;

@@ -75,3 +75,23 @@ begin atomic
     delete from wakeful.sleeper s where s.worker_id in (
         select l.worker_id from wakeful.sleeper l where l.until <= wakeful.now() for update skip locked);
 end;
+
+-- Claims up to `want` jobs, each with a lease of its own; null queues or tasks stand for all. For any language and psql.
+create function wakeful.claim(
+    worker_id uuid, queues text[] default null, tasks text[] default null, want integer default 1,
+    lease interval default '5 minutes')
+    returns table (id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint,
+        correlation_id uuid, tenant text, metadata jsonb, created_at timestamptz, lease_expires_at timestamptz)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select c.id, c.task, c.queue, c.payload, c.attempt, c.max_attempts, c.epoch, c.correlation_id, c.tenant, c.metadata,
+        c.created_at, c.lease_expires_at
+    from wakeful.claim_any_1(claim.worker_id, claim.queues, claim.tasks, claim.want, claim.lease) c
+    where c.id is not null
+    order by c.rank, c.ready_at, c.id;
+end
+$$;
