@@ -37,8 +37,10 @@ def test_no_queue_name(name: str) -> None:
 
 def test_a_label_may_have_spaces() -> None:
     assert label("Ada Lovelace", "created_by") == "Ada Lovelace"
-    with pytest.raises(InvalidOption, match="tenant has 201 characters: 200 at most"):
+    with pytest.raises(InvalidOption, match="tenant has 201 bytes of UTF-8: 200 at most"):
         label("x" * 201, "tenant")
+    with pytest.raises(InvalidOption, match="tenant has 202 bytes"):
+        label("ä" * 101, "tenant")
 
 
 def test_numbers_within_bounds() -> None:
