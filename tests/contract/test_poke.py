@@ -320,3 +320,15 @@ def test_what_a_client_has_set_cannot_break_the_poke(db: Session, sleeper: Sleep
     assert len(sleeper.heard()) == 1
     assert scalar(db, "select current_setting('wakeful.spoken')") == ""
     assert job(db, claim(db)[0].id)["state"] == "running"
+
+
+def test_a_poke_goes_to_those_who_have_the_task(db: Session, listener: Session) -> None:
+    """Of many that serve the queue, only who can take the job is woken: an older release may not know it yet."""
+    knows = register(db, tasks=["new"])
+    for worker in [register(db, tasks=["old"]) for _ in range(6)]:
+        worker_claim(db, worker, tasks=["old"], sleeps="these")
+    worker_claim(db, knows, tasks=["new"], sleeps="these")
+    ear = Ear(listener, knows)
+    for _ in range(3):
+        enqueue(db, "new")
+        assert len(ear.heard(db)) == 1

@@ -116,6 +116,7 @@ def test_callers_are_told_when_the_link_stays_cut(link: CutLink, db: Session) ->
 
 async def test_no_caller_notices_that_backends_are_terminated(database: Database, db: Session) -> None:
     async with Wakeful(database.dsn) as app:
+        await app.aenqueue("warm")
         ids = []
         for _ in range(20):
             ended = asyncio.to_thread(end_backends, db)

@@ -140,7 +140,7 @@ def test_a_producer_enqueues_and_does_nothing_else(db: Session) -> None:
         "select * from wakeful.stats()",
         "select * from wakeful.jobs",
         "select * from wakeful.job",
-        "select wakeful.poke('q', now(), 0::smallint, now(), gen_random_uuid())",
+        "select wakeful.poke('q', 't', now(), 0::smallint, now(), gen_random_uuid())",
         "select wakeful.insert_asked('{}', '{}', now())",
     ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):

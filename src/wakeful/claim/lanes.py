@@ -12,18 +12,26 @@ from wakeful.values.job import Job
 
 @dataclass(slots=True)
 class Lane:
-    """Queues that share `slots`: how many are taken, how many jobs are gathering for a batch, which ones wait."""
+    """Queues that share `slots`: how many are taken, how many jobs are gathering for a batch, which ones wait.
+
+    `hungry`: as far as is known, there may be jobs to take.
+    """
 
     slots: int
     queues: list[str]
     every_queue: bool = False
+    hungry: bool = True
     running: int = 0
     gathering: int = 0
     waiting: deque[Job] = field(default_factory=deque)
 
-    def room(self, extra: int) -> int:
-        """How many jobs to ask for, when `extra` are to be held ready behind the busy slots."""
-        return max(0, self.slots + extra - self.running - self.gathering - len(self.waiting))
+    def room(self, extra: int, batch: int = 0) -> int:
+        """How many jobs to ask for, when `extra` are to be held ready behind the busy slots.
+
+        While a batch gathers, so many more are asked for. Not before: they may be other jobs, and be held up here.
+        """
+        more = max(extra, batch) if self.gathering else extra
+        return max(0, self.slots + more - self.running - self.gathering - len(self.waiting))
 
 
 @dataclass(slots=True)
@@ -45,6 +53,16 @@ class Lanes:
     def every(self) -> int | None:
         """The number (from 1) of the lane that serves all queues without one of their own."""
         return next((index + 1 for index, lane in enumerate(self.lanes) if lane.every_queue), None)
+
+    @property
+    def hungry(self) -> bool:
+        """Whether there may be jobs to take, for any lane."""
+        return any(lane.hungry for lane in self.lanes)
+
+    def look(self) -> None:
+        """There may be jobs to take for every lane."""
+        for lane in self.lanes:
+            lane.hungry = True
 
     def of(self, queue: str) -> Lane:
         """The lane of a queue that is served here."""

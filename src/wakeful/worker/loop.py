@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -17,15 +16,12 @@ from wakeful.claim.appetite import Appetite
 from wakeful.claim.horizon import Horizon
 from wakeful.claim.lanes import Lanes
 from wakeful.database.line import AsyncLine
-from wakeful.statements import claim as claiming
-from wakeful.statements import fleet, loops
 from wakeful.statements.claim import Claimed, ClaimRequest, Sleeps
-from wakeful.statements.statement import Statement
-from wakeful.values.errors import DatabaseUnavailable, WakefulError
 from wakeful.values.job import Job
 from wakeful.values.settlement import Completion, Ending
 from wakeful.values.wakeup import Look, LookForCancelled, Notice, Poke
 from wakeful.wake.alarm import Alarm
+from wakeful.worker.calls import Calls
 from wakeful.worker.crew import Crew
 from wakeful.worker.ears import Ears
 from wakeful.worker.presence import Presence
@@ -36,7 +32,6 @@ from wakeful.worker.writer import Writer
 MOMENT = 0.05
 # Under load nothing falls due unnoticed for longer than this.
 TEND_EVERY = 0.5
-CANARY_WITHIN = 4.0
 DEGRADED_POLL = 2.0
 
 
@@ -52,7 +47,6 @@ class Loop:
         lanes: Lanes,
         poll: timedelta,
     ) -> None:
-        self._line = line
         self._presence = presence
         self._writer = writer
         self._tasks = tasks
@@ -63,22 +57,27 @@ class Loop:
         self._appetite = Appetite()
         self._pulse_at = 0.0
         self._tended_at = 0.0
-        self._canary = random.getrandbits(31)
         self._looks = 0
         self._declared = False
         self._woken = False
         self._suspects = False
         self._alone = False
         self._finished = 0
-        self._unsure = False
-        self._unsure_until = 0.0
+        self._calls = Calls(line, presence, writer, lambda: self.crew.claims())
         self.crew: Crew
         self.alarm = Alarm(self._clock)
-        self.ears = Ears()
-        self.hungry = True
         self.stopping = False
         self.budget: int | None = None
         self.counts = {"claims": 0, "empty_claims": 0, "pulses": 0}
+
+    @property
+    def ears(self) -> Ears:
+        """Whether pokes can be relied on."""
+        return self._calls.ears
+
+    @ears.setter
+    def ears(self, ears: Ears) -> None:
+        self._calls.ears = ears
 
     # What wakes it.
 
@@ -110,15 +109,16 @@ class Loop:
 
     def begin_anew(self) -> None:
         """The worker has a new id: nothing it knew of its standing holds any more."""
-        self._declared = self._suspects = self._alone = self._unsure = False
-        self._unsure_until = 0.0
+        self._declared = self._suspects = self._alone = False
+        self._calls.forget_doubts()
         self._horizon.drop()
         self._look()
         self.pulse_soon()
 
     def _look(self) -> None:
         self._looks += 1
-        self._woken = self.hungry = True
+        self._woken = True
+        self._lanes.look()
         self.alarm.ring()
 
     # What it does.
@@ -129,8 +129,8 @@ class Loop:
         self.ears.check(now)
         self._mind_the_clock()
         await self._writer.write_notes()
-        if self._unsure:
-            await self._give_back_unheard()
+        if self._calls.doubts:
+            await self._calls.settle_doubts()
         if endings := self._writer.gathering.take_endings():
             await self._writer.settle(endings)
             return True
@@ -155,7 +155,7 @@ class Loop:
 
     def _mind_the_clock(self) -> None:
         if self.alarm.came_due():
-            self.hungry = True
+            self._lanes.look()
             self._tended_at = 0.0
             if not any(self._limits()):
                 # With no slot free, the pulse promotes what is due and pokes who has one.
@@ -164,13 +164,16 @@ class Loop:
     def _limits(self) -> list[int]:
         """How many jobs to ask for, for each lane."""
         none = [0] * len(self._lanes.lanes)
-        if not self.hungry or self.stopping or self._alone:
+        if not self._lanes.hungry or self.stopping or self._alone:
             return none
         if self._suspects:
             # Suspects run alone: nothing else is taken until the crew has nothing to do.
             return [1, *none[1:]] if self.crew.idle else none
-        extra = max(self._appetite.extra(), self.crew.largest_batch)
-        limits = [lane.room(extra) for lane in self._lanes.lanes]
+        extra, batch = self._appetite.extra(), self.crew.largest_batch
+        limits = [lane.room(extra, batch) for lane in self._lanes.lanes]
+        # Asked with one that is hungry, the others too: who is not asked is not declared to be asleep.
+        if not any(limit and lane.hungry for limit, lane in zip(limits, self._lanes.lanes, strict=True)):
+            return none
         if self.budget is not None:
             for index, limit in enumerate(limits):
                 limits[index] = min(limit, max(0, self.budget - sum(limits[:index])))
@@ -205,24 +208,7 @@ class Loop:
         looks = self._looks
         self._woken = False
         self.counts["claims"] += 1
-        if done and not request.alone:
-            claimed = await self._turn(request, done)
-        else:
-            if done:
-                await self._writer.complete(done)
-            claimed = await self._run_claim(claiming.claim(request))
-        self._take(claimed, request, looks)
-
-    async def _turn(self, request: ClaimRequest, done: list[Completion]) -> Claimed:
-        try:
-            return await self._run_claim(claiming.turn(request, done))
-        except WakefulError:
-            self._writer.gathering.put_back(done)
-            raise
-        except Exception:
-            # Whatever it was that one statement could not do, two will tell apart.
-            await self._writer.complete(done)
-            return await self._run_claim(claiming.claim(request))
+        self._take(await self._calls.claim(request, done), request, looks)
 
     def _take(self, claimed: Claimed, request: ClaimRequest, looks: int) -> None:
         report, jobs = claimed.report, claimed.jobs
@@ -241,14 +227,14 @@ class Loop:
         if request.alone:
             self.crew.take(jobs, alone=self._over_alone)
             return
-        short = self._advance(jobs, request)
+        # Never asleep on a bounded scan: what was given back lies before its start. Nor when something came meanwhile.
+        again = request.horizon is not None or self._suspects or self._looks != looks
+        short = self._advance(jobs, request, again)
         self.crew.take(jobs)
         if not short:
             self._declared = False
             return
         self._horizon.drop()
-        # Never asleep on a bounded scan: what was given back lies before its start. Nor when something came meanwhile.
-        self.hungry = request.horizon is not None or self._suspects or self._looks != looks
         if report.due_in is not None:
             self.alarm.due_in(report.due_in)
         if request.sleeps is not None and not self._declared:
@@ -259,13 +245,14 @@ class Loop:
         self._alone = False
         self._look()
 
-    def _advance(self, jobs: Sequence[Job], request: ClaimRequest) -> bool:
-        """Move the horizon of each lane that got all it asked for; True when one did not."""
+    def _advance(self, jobs: Sequence[Job], request: ClaimRequest, again: bool) -> bool:
+        """Move the horizon of each lane that got all it asked for; True when one did not. Those rest, or look again."""
         short = False
         for lane, limit in zip(self._lanes.lanes, request.limits, strict=True):
             if limit <= 0:
                 continue
             taken = jobs if len(request.limits) == 1 else [job for job in jobs if self._lanes.of(job.queue) is lane]
+            lane.hungry = len(taken) >= limit or again
             if len(taken) < limit:
                 short = True
             else:
@@ -274,9 +261,8 @@ class Loop:
 
     async def _pulse(self, now: float) -> None:
         queues, lanes = self._lanes.queues()
-        # With a budget, what comes later is left to others.
-        self.hungry = self.hungry or self.budget is None
-        self._unsure = self._unsure or now < self._unsure_until
+        if self.budget is None:
+            self._lanes.look()
         limits = [0] * len(self._lanes.lanes) if self._suspects else self._limits()
         asks = any(limits)
         request = ClaimRequest(
@@ -290,52 +276,22 @@ class Loop:
         # Set before it is sent: what asks for another pulse meanwhile must not be overwritten.
         self._pulse_at = now + self._interval()
         self._tended_at = now
-        looks, lease, sent_at = self._looks, self._presence.lease, time.monotonic()
+        looks = self._looks
         self.counts["pulses"] += 1
-        claimed = await self._send_pulse(request, lease.length)
-        lease.renewed(sent_at)
+        try:
+            if self._declared and not self.ears.hears:
+                await self._calls.wake()
+                self._declared = False
+            claimed = await self._calls.pulse(request, self._lanes.every)
+        # Whatever it was, the pulse has not gone out.
+        except Exception:
+            self._pulse_at = 0.0
+            raise
         self.crew.cancel(claimed.report.cancelled)
         if asks:
             self._take(claimed, request, looks)
         elif claimed.report.due_in is not None:
             self.alarm.due_in(claimed.report.due_in)
-
-    async def _send_pulse(self, request: ClaimRequest, lease: timedelta) -> Claimed:
-        canary = self._canary if self.ears.listens else None
-        self.ears.expect_canary()
-        overdue_at = None
-        try:
-            if self._declared and not self.ears.hears:
-                # Pokes go to a few sleepers only: one that cannot hear must not be among them.
-                await self._line.run(loops.wake(request.worker_id))
-                self._declared = False
-            claimed = await self._run_claim(claiming.pulse(request, lease, canary, self._lanes.every))
-            overdue_at = self._clock() + CANARY_WITHIN
-        except Exception:
-            # Whatever it was, the pulse has not gone out.
-            self._pulse_at = 0.0
-            raise
-        finally:
-            self.ears.canary_sent(overdue_at)
-        return claimed
-
-    async def _run_claim(self, statement: Statement[Claimed]) -> Claimed:
-        try:
-            return await self._line.run(statement)
-        except DatabaseUnavailable:
-            # It may have been taken all the same, and once more by a server that is slow to notice.
-            self._unsure_until = self._clock() + 2 * self._presence.lease.length.total_seconds()
-            self._unsure = True
-            raise
-
-    async def _give_back_unheard(self) -> None:
-        """Release what an answer that was lost told of: it is held in our name, and nobody here knows of it."""
-        held = await self._line.run(fleet.held(self._presence.worker_id))
-        known = self.crew.claims() | self._writer.gathering.claims()
-        for id, epoch in held:
-            if (id, epoch) not in known:
-                self._writer.gathering.add(Ending(id, epoch, "released", retry_in=timedelta(0)))
-        self._unsure = False
 
     def _interval(self) -> float:
         trusted = self.ears.hears or not self.ears.listens

@@ -199,7 +199,7 @@ class Shift:
             return False
         if self._loop.stopping:
             return not len(self._writer) or self._gives_up()
-        return self._budget is not None and not len(self._writer) and not (self._loop.hungry and self._loop.budget)
+        return self._budget is not None and not len(self._writer) and not (self._lanes.hungry and self._loop.budget)
 
     def _gives_up(self) -> bool:
         """With nothing left to run, a stopping worker waits only so long for a database that does not answer."""

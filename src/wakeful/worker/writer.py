@@ -50,8 +50,8 @@ class Writer:
 
         try:
             refusals = await flush_halving(done, write, self._quarantine)
-        # Not a row's fault: they are written again.
-        except Exception:
+        # Not a row's fault, or cancelled: they are written again.
+        except BaseException:
             self.gathering.put_back(done)
             raise
         self._note_refusals(refusals)
@@ -64,8 +64,8 @@ class Writer:
 
         try:
             refusals = await flush_halving(endings, write, self._quarantine)
-        # Not a row's fault: they are written again.
-        except Exception:
+        # Not a row's fault, or cancelled: they are written again.
+        except BaseException:
             self.gathering.put_back(endings)
             raise
         self._note_refusals(refusals)

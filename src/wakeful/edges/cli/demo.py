@@ -21,8 +21,9 @@ def demo(leave: bool, seconds: float, dsn: str | None) -> int:
     It plays on an embedded server in a throwaway directory; with --dsn, in a throwaway database on that server.
     """
     from wakeful.edges.demo.present import present
+    from wakeful.edges.demo.show import Abandoned
 
     try:
         return asyncio.run(present(dsn, seconds, leave=leave))
-    except asyncio.CancelledError:
+    except Abandoned:
         raise click.Abort from None

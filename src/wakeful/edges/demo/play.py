@@ -49,10 +49,13 @@ async def play(show: Show, dsn: str | None) -> Books:
 
 async def perform(show: Show, boot: Boot) -> Books:
     """Everything between the first worker and the last job."""
-    watching = asyncio.create_task(watch(show))
+    over = asyncio.Event()
+    watching = asyncio.create_task(watch(show, over))
+    acts: dict[asyncio.Task[None], Act] = {}
     try:
         with suppress(Curtain):
             await show.wait_for(lambda: all_there(show))
+        show.check()
         boot.done()
         show.scene.footer = "Ctrl-C ends it, and adds up"
         acts = {asyncio.create_task(perform_act(show, act, show.scene.line(act.title))): act for act in STORY}
@@ -64,11 +67,13 @@ async def perform(show: Show, boot: Boot) -> Books:
         show.scene.footer = "the last jobs finish"
         show.end()
         await asyncio.gather(*acts)
+        show.check()
         await show.run(cancelled(show.far_off))
         return await finish(show)
     finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        over.set()
+        show.end()
+        await asyncio.gather(watching, *acts, return_exceptions=True)
 
 
 async def perform_act(show: Show, act: Act, line: Line) -> None:
@@ -86,6 +91,7 @@ async def finish(show: Show) -> Books:
         if not books.live:
             break
         await asyncio.sleep(0.1)
+        show.check()
         books = await show.run(gauge.books())
     show.scene.counts = await show.run(gauge.counts())
     return books
@@ -97,10 +103,10 @@ async def all_there(show: Show) -> bool | None:
     return (len(show.scene.pids) == processes() and pids.issuperset(show.scene.pids)) or None
 
 
-async def watch(show: Show) -> None:
-    """Keep the figures of the scene up to date."""
+async def watch(show: Show, over: asyncio.Event) -> None:
+    """Keep the figures of the scene up to date until it is over."""
     scene, sampled = show.scene, time.monotonic()
-    while True:
+    while not over.is_set():
         before, scene.pids = scene.counts.completed, show.supervisor.pids
         scene.counts, scene.workers = await show.run(gauge.counts()), await show.run(gauge.workers())
         now = time.monotonic()
@@ -109,7 +115,9 @@ async def watch(show: Show) -> None:
             scene.rates.append((scene.counts.completed - before) / (now - sampled))
             scene.best_rate = max(scene.best_rate, scene.rate)
         sampled = now
-        await asyncio.sleep(SAMPLE_EVERY)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SAMPLE_EVERY):
+                await over.wait()
 
 
 def processes() -> int:
@@ -128,7 +136,7 @@ async def supervised(show: Show, where: Stage) -> AsyncIterator[None]:
         show.supervising = asyncio.create_task(show.supervisor.run())
         try:
             yield
-        except BaseException:  # an interrupt too: nobody waits for the jobs any more
+        except BaseException:  # whatever it is, nobody waits for the jobs any more
             show.supervisor.stop()
             raise
         finally:

@@ -46,14 +46,14 @@ class LiveScreen:
 
 
 async def present(dsn: str | None, seconds: float, *, leave: bool) -> int:
-    """Play the demo; 0 when everything adds up. CancelledError after a second Ctrl-C, with everything cleaned up."""
+    """Play the demo; 0 when everything adds up. Abandoned after a second Ctrl-C, with everything cleaned up."""
     console = Console()
     # What the supervisor logs would be written across the screen.
     logging.getLogger("wakeful").addHandler(logging.NullHandler())
     scene = Scene()
     show = Show(app, scene, seconds, endless=console.is_terminal and not leave)
     playing = asyncio.create_task(play(show, dsn))
-    end_by_signals(show, playing)
+    end_by_signals(show)
     with view(console) as shown:
         while not playing.done():
             shown.show(scene)
@@ -63,17 +63,14 @@ async def present(dsn: str | None, seconds: float, *, leave: bool) -> int:
     return conclude(console, scene, books)
 
 
-def end_by_signals(show: Show, playing: asyncio.Task[Books]) -> None:
-    """The first signal ends the story in order, the second at once; there is no third: cleaning up takes its time."""
-    received = 0
+def end_by_signals(show: Show) -> None:
+    """The first signal ends the story in order, the second at once, as does one before the story has begun."""
 
     def receive() -> None:
-        nonlocal received
-        received += 1
-        show.end()
-        if received == 2 or (received == 1 and show.scene.began is None):
-            received = 2
-            playing.cancel()
+        if show.ending or show.scene.began is None:
+            show.abandon()
+        else:
+            show.end()
 
     for number in STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, receive)

@@ -25,6 +25,10 @@ class Curtain(Exception):
     """The show is to end: acts leave where they wait, never in the middle of a statement."""
 
 
+class Abandoned(Exception):
+    """Nobody wants to see the end of it."""
+
+
 class Show:
     """One performance of `seconds`; an endless one goes on after that until it is told to end."""
 
@@ -36,12 +40,23 @@ class Show:
         self.supervisor: Supervisor
         self.supervising: asyncio.Task[int]
         self._curtain = asyncio.Event()
+        self.abandoned = False
         # Jobs for a moment that may not be waited for.
         self.far_off: list[UUID] = []
 
     def end(self) -> None:
         """Let the acts leave."""
         self._curtain.set()
+
+    def abandon(self) -> None:
+        """Leave everything as it is, and clean up. By a flag, because a cancellation can get lost in a driver."""
+        self.abandoned = True
+        self.end()
+
+    def check(self) -> None:
+        """Raises Abandoned if it is."""
+        if self.abandoned:
+            raise Abandoned
 
     @property
     def ending(self) -> bool:
@@ -51,7 +66,6 @@ class Show:
     async def pause(self, seconds: float) -> None:
         """Sleep; Curtain when the show is to end."""
         with suppress(TimeoutError):
-            # Not wait_for, which may swallow a cancellation that comes together with the curtain.
             async with asyncio.timeout(seconds):
                 await self._curtain.wait()
         if self.ending:

@@ -246,6 +246,7 @@ create table wakeful.worker (
 create unlogged table wakeful.sleeper (
     worker_id uuid        not null,
     queues    text[],
+    tasks     text[],
     until     timestamptz,
     constraint sleeper_pkey primary key (worker_id)
 ) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
@@ -374,21 +375,22 @@ $$;
 -- ==== 20_poke.sql
 -- The poke: a hint to sleepers that a job became runnable, or will, sooner than they know.
 -- Channels: every worker listens on `wakeful` and on its own, `wakeful_` and its id in hex. A poke goes to two sleepers
---   that serve the queue, chosen at random: one would do, the second is there in case the first has just died. Who finds
+--   that serve the queue and have the task, chosen at random: one would do, the second is there in case the first has just died. Who finds
 --   more than it can take pokes the next two. So one job never wakes a fleet.
 -- Format (JSON): {"q": queue, "in": milliseconds until due, "at": [rank, ready_at in microseconds since 1970, id]}
 --   "at" is the least position in line that the sender added; it is absent for a job that is due later, and where the
 --   sender knows only that there is more.
 --   {"look": true} asks to look again (something was resumed); {"cancel": true} asks a worker to look for jobs of its own
 --   that were cancelled; {"canary": number} tells a worker that its listener hears.
--- Promise: sent when the transaction commits, and only if a worker that serves the queue sleeps. A transaction that sees
+-- Promise: sent when the transaction commits, and only if a worker sleeps that serves it. A transaction that sees
 --   an old snapshot (repeatable read, serializable) cannot know who sleeps, and pokes everyone.
 -- Locks: none; NOTIFY takes PostgreSQL's own commit lock, which is why nobody is poked while all are busy.
 create function wakeful.channel_of(worker_id uuid) returns text
     language sql immutable parallel safe strict
     return 'wakeful_' || pg_catalog.replace(worker_id::text, '-', '');
 
-create function wakeful.poke(queue text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns void
+create function wakeful.poke(
+    queue text, task text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
@@ -400,7 +402,8 @@ begin
     if current_setting('transaction_isolation') = 'read committed' then
         sleepers := array(
             select s.worker_id from wakeful.sleeper s
-            where (s.queues is null or poke.queue = any (s.queues)) and (s.until is null or s.until > wakeful.now())
+            where (s.queues is null or poke.queue = any (s.queues)) and (s.tasks is null or poke.task = any (s.tasks))
+              and (s.until is null or s.until > wakeful.now())
             order by random() limit 2);
         if sleepers = '{}' then
             return;
@@ -421,7 +424,7 @@ create function wakeful.poke_at_commit() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform wakeful.poke(new.queue, new.run_at, new.rank, new.ready_at, new.id);
+    perform wakeful.poke(new.queue, new.task, new.run_at, new.rank, new.ready_at, new.id);
     return null;
 end
 $$;
@@ -433,16 +436,17 @@ create constraint trigger job_pokes_at_commit
     for each row when (new.pokes)
     execute function wakeful.poke_at_commit();
 
--- Whether this row must speak for itself, because no earlier one of its transaction has said as much for its queue:
+-- Whether this row must speak for itself, because no earlier one of its transaction has said as much for its queue and task:
 -- a ready job of the same or a better rank, or (for a job due later) one due no later, or any ready one, after which
 -- sleepers ask what is due next. Kept in a transaction-local setting, which a rolled-back savepoint takes back.
-create function wakeful.speaks_first(queue text, rank smallint, due_at timestamptz) returns boolean
+create function wakeful.speaks_first(queue text, task text, rank smallint, due_at timestamptz) returns boolean
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
 declare
     spoken jsonb := nullif(current_setting('wakeful.spoken', true), '')::jsonb;
-    known jsonb := coalesce(spoken -> speaks_first.queue, '{}');
+    topic text := jsonb_build_array(speaks_first.queue, speaks_first.task)::text;
+    known jsonb := coalesce(spoken -> topic, '{}');
     due double precision := extract(epoch from speaks_first.due_at);
 begin
     if due is null and (known ->> 'rank')::int <= speaks_first.rank
@@ -452,7 +456,7 @@ begin
     known := known || case when due is null
         then jsonb_build_object('rank', speaks_first.rank) else jsonb_build_object('due', due) end;
     perform set_config('wakeful.spoken',
-        (coalesce(spoken, '{}') || jsonb_build_object(speaks_first.queue, known))::text, true);
+        (coalesce(spoken, '{}') || jsonb_build_object(topic, known))::text, true);
     return true;
 end
 $$;
@@ -676,21 +680,21 @@ begin
 end
 $$;
 
--- The places of the rows that carry the poke: for each queue the ready one of the best rank, else the one due first.
+-- The places of the rows that carry the poke: for each queue and task the ready one of the best rank, else the one due first.
 create function wakeful.speakers(jobs wakeful.asked_job[], at timestamptz) returns integer[]
     language sql volatile
     set search_path = pg_catalog, pg_temp
     return array(
         select q.place from (
-            select distinct on (r.queue) r.queue, r.place, r.rank, r.due_at
+            select distinct on (r.queue, r.task) r.queue, r.task, r.place, r.rank, r.due_at
             from (
-                select coalesce(j.queue, 'default') as queue, j.place, (-coalesce(j.priority, 0))::smallint as rank,
+                select coalesce(j.queue, 'default') as queue, j.task, j.place, (-coalesce(j.priority, 0))::smallint as rank,
                     nullif(greatest(coalesce(j.run_at, speakers.at + j.delay, speakers.at), speakers.at), speakers.at) as due_at
                 from unnest(jobs) j
             ) r
-            order by r.queue, r.due_at nulls first, r.rank, r.place
+            order by r.queue, r.task, r.due_at nulls first, r.rank, r.place
         ) q
-        where wakeful.speaks_first(q.queue, q.rank, q.due_at));
+        where wakeful.speaks_first(q.queue, q.task, q.rank, q.due_at));
 
 -- A child without a correlation id of its own takes its parent's, if the parent is still live.
 create function wakeful.correlation_of(parent_id uuid) returns uuid
@@ -779,11 +783,12 @@ begin
     -- what this transaction believes to have said is forgotten.
     if join_twins.poke then
         perform set_config('wakeful.spoken', '', true);
-        perform wakeful.poke(b.queue, b.run_at, b.rank, b.ready_at, b.id)
+        perform wakeful.poke(b.queue, b.task, b.run_at, b.rank, b.ready_at, b.id)
         from (
-            select distinct on (j.queue) j.queue, j.run_at, j.rank, j.ready_at, j.id, j.pokes from wakeful.job j
+            select distinct on (j.queue, j.task) j.queue, j.task, j.run_at, j.rank, j.ready_at, j.id, j.pokes
+            from wakeful.job j
             where j.id = any (array(select w.id from unnest(jobs) w)) and j.created_at = at
-            order by j.queue, not j.pokes, (j.ready_at is null), j.rank, j.run_at, j.id
+            order by j.queue, j.task, not j.pokes, (j.ready_at is null), j.rank, j.run_at, j.id
         ) b where not b.pokes;
     end if;
 end
@@ -866,7 +871,7 @@ begin
         updated_at = at
     where j.id = twin.id
     returning * into moved;
-    perform wakeful.poke(moved.queue, moved.run_at, moved.rank, moved.ready_at, moved.id) where move_twin.poke;
+    perform wakeful.poke(moved.queue, moved.task, moved.run_at, moved.rank, moved.ready_at, moved.id) where move_twin.poke;
 end
 $$;
 
@@ -1044,22 +1049,25 @@ begin
 end
 $$;
 
--- Whether a job of these queues and tasks is in line behind `after`: one that someone else has locked, or that just came.
-create function wakeful.some_are_ready(queues text[], tasks text[], after wakeful.position[]) returns boolean
+-- A queue and task in which a job is in line behind `after`: one that someone else has locked, or that just came. Nulls
+-- for none.
+create function wakeful.some_ready(
+    queues text[], tasks text[], after wakeful.position[], out queue text, out task text)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 begin
-    return exists (
-        select from unnest(some_are_ready.queues, some_are_ready.after) q(queue, rank, ready_at, id)
-        cross join unnest(some_are_ready.tasks) t(task)
-        cross join lateral (
-            select from wakeful.job j
-            where j.queue = q.queue and j.task = t.task and j.state = 1 and not j.suspect
-              and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
-            order by j.rank, j.ready_at, j.id
-            limit 1) r);
+    select q.queue, t.task into queue, task
+    from unnest(queues, after) q(queue, rank, ready_at, id)
+    cross join unnest(tasks) t(task)
+    cross join lateral (
+        select from wakeful.job j
+        where j.queue = q.queue and j.task = t.task and j.state = 1 and not j.suspect
+          and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
+        order by j.rank, j.ready_at, j.id
+        limit 1) r
+    limit 1;
 end
 $$;
 
@@ -1321,9 +1329,10 @@ begin
 end
 $$;
 
--- Declares which queues the worker wants to be poked for (an empty array: none, it is busy), and until when if it is not
+-- Declares which queues and tasks the worker wants to be poked for (no queue: none, it is busy), and until when if it is not
 -- registered. Writes only on a change.
-create function wakeful.declare_sleep(worker_id uuid, queues text[], until timestamptz default null) returns void
+create function wakeful.declare_sleep(
+    worker_id uuid, queues text[], tasks text[], until timestamptz default null) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
@@ -1332,10 +1341,11 @@ begin
         delete from wakeful.sleeper s where s.worker_id = declare_sleep.worker_id;
         return;
     end if;
-    insert into wakeful.sleeper as s (worker_id, queues, until)
-    values (declare_sleep.worker_id, declare_sleep.queues, declare_sleep.until)
-    on conflict on constraint sleeper_pkey do update set queues = excluded.queues, until = excluded.until
-        where (s.queues, s.until) is distinct from (excluded.queues, excluded.until);
+    insert into wakeful.sleeper as s (worker_id, queues, tasks, until)
+    values (declare_sleep.worker_id, declare_sleep.queues, declare_sleep.tasks, declare_sleep.until)
+    on conflict on constraint sleeper_pkey do update
+    set queues = excluded.queues, tasks = excluded.tasks, until = excluded.until
+        where (s.queues, s.tasks, s.until) is distinct from (excluded.queues, excluded.tasks, excluded.until);
 end
 $$;
 
@@ -1410,16 +1420,17 @@ begin
         end loop;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
-            if wakeful.some_are_ready(lane_queues, open_tasks, after) then
+            if (wakeful.some_ready(lane_queues, open_tasks, after)).queue is not null then
                 report.due_in := least(report.due_in, 1);
             end if;
-        elsif (pass_on or promoted > 0) and wakeful.some_are_ready(lane_queues, open_tasks, after) then
-            perform wakeful.poke(lane_queues[1], wakeful.now(), null, null, null);
+        elsif pass_on or promoted > 0 then
+            perform wakeful.poke(more.queue, more.task, wakeful.now(), null, null, null)
+            from wakeful.some_ready(lane_queues, open_tasks, after) more where more.queue is not null;
         end if;
     end loop;
     if sleeps is not null then
         perform wakeful.declare_sleep(worker_id,
-            case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end);
+            case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks);
     end if;
     -- A worker whose slots are all taken minds the clock too: it promotes what falls due, and pokes who has slots.
     if short_queues <> '{}' or 0 >= all (limits) then
@@ -1560,10 +1571,10 @@ begin
         report.due_in := least(report.due_in, wakeful.next_due('{}', '{}'));
     end if;
     if sleeps_for > interval '0' and (others or not filled) then
-        perform wakeful.declare_sleep(worker_id, sleep_queues, wakeful.now() + sleeps_for);
+        perform wakeful.declare_sleep(worker_id, sleep_queues, null, wakeful.now() + sleeps_for);
         perform wakeful.forget_lapsed_sleepers();
     elsif sleeps_for is not null then
-        perform wakeful.declare_sleep(worker_id, '{}');
+        perform wakeful.declare_sleep(worker_id, '{}', null);
     end if;
     return next report;
 end
@@ -1573,7 +1584,7 @@ $$;
 create function wakeful.wake_1(worker_id uuid) returns void
     language sql volatile security definer
     set search_path = pg_catalog, pg_temp
-    return wakeful.declare_sleep(worker_id, '{}');
+    return wakeful.declare_sleep(worker_id, '{}', null);
 
 -- Removes the declarations that have lapsed. Rows that someone holds are being renewed or removed already.
 create function wakeful.forget_lapsed_sleepers() returns void
@@ -1650,11 +1661,12 @@ begin
             from unnest(ends) e
             where j.id = e.id and j.state + 0 = 2 and j.cancel_requested_at is null
               and e.retry_in is not null and (not e.charged or j.attempt < j.max_attempts)
-            returning j.queue, j.run_at, j.rank, j.ready_at, j.id
+            returning j.queue, j.task, j.run_at, j.rank, j.ready_at, j.id
         )
-        select distinct on (w.queue) w.* from waiting w order by w.queue, (w.ready_at is null), w.rank, w.run_at, w.id
+        select distinct on (w.queue, w.task) w.* from waiting w
+        order by w.queue, w.task, (w.ready_at is null), w.rank, w.run_at, w.id
     loop
-        perform wakeful.poke(again.queue, again.run_at, again.rank, again.ready_at, again.id);
+        perform wakeful.poke(again.queue, again.task, again.run_at, again.rank, again.ready_at, again.id);
     end loop;
     perform wakeful.retire_cancelled(array(
         select e from unnest(ends) e join wakeful.job j on j.id = e.id
@@ -2260,7 +2272,7 @@ begin
         end if;
         return false;
     end if;
-    perform wakeful.poke(moved.queue, null, moved.rank, moved.ready_at, moved.id);
+    perform wakeful.poke(moved.queue, moved.task, null, moved.rank, moved.ready_at, moved.id);
     perform wakeful.note_act('retry_now', retry_now.id, retry_now.actor);
     return true;
 end

@@ -19,6 +19,7 @@ create table wakeful.worker (
 create unlogged table wakeful.sleeper (
     worker_id uuid        not null,
     queues    text[],
+    tasks     text[],
     until     timestamptz,
     constraint sleeper_pkey primary key (worker_id)
 ) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);

@@ -1,20 +1,21 @@
 -- The poke: a hint to sleepers that a job became runnable, or will, sooner than they know.
 -- Channels: every worker listens on `wakeful` and on its own, `wakeful_` and its id in hex. A poke goes to two sleepers
---   that serve the queue, chosen at random: one would do, the second is there in case the first has just died. Who finds
+--   that serve the queue and have the task, chosen at random: one would do, the second is there in case the first has just died. Who finds
 --   more than it can take pokes the next two. So one job never wakes a fleet.
 -- Format (JSON): {"q": queue, "in": milliseconds until due, "at": [rank, ready_at in microseconds since 1970, id]}
 --   "at" is the least position in line that the sender added; it is absent for a job that is due later, and where the
 --   sender knows only that there is more.
 --   {"look": true} asks to look again (something was resumed); {"cancel": true} asks a worker to look for jobs of its own
 --   that were cancelled; {"canary": number} tells a worker that its listener hears.
--- Promise: sent when the transaction commits, and only if a worker that serves the queue sleeps. A transaction that sees
+-- Promise: sent when the transaction commits, and only if a worker sleeps that serves it. A transaction that sees
 --   an old snapshot (repeatable read, serializable) cannot know who sleeps, and pokes everyone.
 -- Locks: none; NOTIFY takes PostgreSQL's own commit lock, which is why nobody is poked while all are busy.
 create function wakeful.channel_of(worker_id uuid) returns text
     language sql immutable parallel safe strict
     return 'wakeful_' || pg_catalog.replace(worker_id::text, '-', '');
 
-create function wakeful.poke(queue text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns void
+create function wakeful.poke(
+    queue text, task text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
@@ -26,7 +27,8 @@ begin
     if current_setting('transaction_isolation') = 'read committed' then
         sleepers := array(
             select s.worker_id from wakeful.sleeper s
-            where (s.queues is null or poke.queue = any (s.queues)) and (s.until is null or s.until > wakeful.now())
+            where (s.queues is null or poke.queue = any (s.queues)) and (s.tasks is null or poke.task = any (s.tasks))
+              and (s.until is null or s.until > wakeful.now())
             order by random() limit 2);
         if sleepers = '{}' then
             return;
@@ -47,7 +49,7 @@ create function wakeful.poke_at_commit() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform wakeful.poke(new.queue, new.run_at, new.rank, new.ready_at, new.id);
+    perform wakeful.poke(new.queue, new.task, new.run_at, new.rank, new.ready_at, new.id);
     return null;
 end
 $$;
@@ -59,16 +61,17 @@ create constraint trigger job_pokes_at_commit
     for each row when (new.pokes)
     execute function wakeful.poke_at_commit();
 
--- Whether this row must speak for itself, because no earlier one of its transaction has said as much for its queue:
+-- Whether this row must speak for itself, because no earlier one of its transaction has said as much for its queue and task:
 -- a ready job of the same or a better rank, or (for a job due later) one due no later, or any ready one, after which
 -- sleepers ask what is due next. Kept in a transaction-local setting, which a rolled-back savepoint takes back.
-create function wakeful.speaks_first(queue text, rank smallint, due_at timestamptz) returns boolean
+create function wakeful.speaks_first(queue text, task text, rank smallint, due_at timestamptz) returns boolean
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
 declare
     spoken jsonb := nullif(current_setting('wakeful.spoken', true), '')::jsonb;
-    known jsonb := coalesce(spoken -> speaks_first.queue, '{}');
+    topic text := jsonb_build_array(speaks_first.queue, speaks_first.task)::text;
+    known jsonb := coalesce(spoken -> topic, '{}');
     due double precision := extract(epoch from speaks_first.due_at);
 begin
     if due is null and (known ->> 'rank')::int <= speaks_first.rank
@@ -78,7 +81,7 @@ begin
     known := known || case when due is null
         then jsonb_build_object('rank', speaks_first.rank) else jsonb_build_object('due', due) end;
     perform set_config('wakeful.spoken',
-        (coalesce(spoken, '{}') || jsonb_build_object(speaks_first.queue, known))::text, true);
+        (coalesce(spoken, '{}') || jsonb_build_object(topic, known))::text, true);
     return true;
 end
 $$;

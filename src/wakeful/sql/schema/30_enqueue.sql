@@ -128,21 +128,21 @@ begin
 end
 $$;
 
--- The places of the rows that carry the poke: for each queue the ready one of the best rank, else the one due first.
+-- The places of the rows that carry the poke: for each queue and task the ready one of the best rank, else the one due first.
 create function wakeful.speakers(jobs wakeful.asked_job[], at timestamptz) returns integer[]
     language sql volatile
     set search_path = pg_catalog, pg_temp
     return array(
         select q.place from (
-            select distinct on (r.queue) r.queue, r.place, r.rank, r.due_at
+            select distinct on (r.queue, r.task) r.queue, r.task, r.place, r.rank, r.due_at
             from (
-                select coalesce(j.queue, 'default') as queue, j.place, (-coalesce(j.priority, 0))::smallint as rank,
+                select coalesce(j.queue, 'default') as queue, j.task, j.place, (-coalesce(j.priority, 0))::smallint as rank,
                     nullif(greatest(coalesce(j.run_at, speakers.at + j.delay, speakers.at), speakers.at), speakers.at) as due_at
                 from unnest(jobs) j
             ) r
-            order by r.queue, r.due_at nulls first, r.rank, r.place
+            order by r.queue, r.task, r.due_at nulls first, r.rank, r.place
         ) q
-        where wakeful.speaks_first(q.queue, q.rank, q.due_at));
+        where wakeful.speaks_first(q.queue, q.task, q.rank, q.due_at));
 
 -- A child without a correlation id of its own takes its parent's, if the parent is still live.
 create function wakeful.correlation_of(parent_id uuid) returns uuid

@@ -44,11 +44,12 @@ begin
     -- what this transaction believes to have said is forgotten.
     if join_twins.poke then
         perform set_config('wakeful.spoken', '', true);
-        perform wakeful.poke(b.queue, b.run_at, b.rank, b.ready_at, b.id)
+        perform wakeful.poke(b.queue, b.task, b.run_at, b.rank, b.ready_at, b.id)
         from (
-            select distinct on (j.queue) j.queue, j.run_at, j.rank, j.ready_at, j.id, j.pokes from wakeful.job j
+            select distinct on (j.queue, j.task) j.queue, j.task, j.run_at, j.rank, j.ready_at, j.id, j.pokes
+            from wakeful.job j
             where j.id = any (array(select w.id from unnest(jobs) w)) and j.created_at = at
-            order by j.queue, not j.pokes, (j.ready_at is null), j.rank, j.run_at, j.id
+            order by j.queue, j.task, not j.pokes, (j.ready_at is null), j.rank, j.run_at, j.id
         ) b where not b.pokes;
     end if;
 end
@@ -131,6 +132,6 @@ begin
         updated_at = at
     where j.id = twin.id
     returning * into moved;
-    perform wakeful.poke(moved.queue, moved.run_at, moved.rank, moved.ready_at, moved.id) where move_twin.poke;
+    perform wakeful.poke(moved.queue, moved.task, moved.run_at, moved.rank, moved.ready_at, moved.id) where move_twin.poke;
 end
 $$;

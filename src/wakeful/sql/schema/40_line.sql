@@ -71,22 +71,25 @@ begin
 end
 $$;
 
--- Whether a job of these queues and tasks is in line behind `after`: one that someone else has locked, or that just came.
-create function wakeful.some_are_ready(queues text[], tasks text[], after wakeful.position[]) returns boolean
+-- A queue and task in which a job is in line behind `after`: one that someone else has locked, or that just came. Nulls
+-- for none.
+create function wakeful.some_ready(
+    queues text[], tasks text[], after wakeful.position[], out queue text, out task text)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 begin
-    return exists (
-        select from unnest(some_are_ready.queues, some_are_ready.after) q(queue, rank, ready_at, id)
-        cross join unnest(some_are_ready.tasks) t(task)
-        cross join lateral (
-            select from wakeful.job j
-            where j.queue = q.queue and j.task = t.task and j.state = 1 and not j.suspect
-              and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
-            order by j.rank, j.ready_at, j.id
-            limit 1) r);
+    select q.queue, t.task into queue, task
+    from unnest(queues, after) q(queue, rank, ready_at, id)
+    cross join unnest(tasks) t(task)
+    cross join lateral (
+        select from wakeful.job j
+        where j.queue = q.queue and j.task = t.task and j.state = 1 and not j.suspect
+          and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
+        order by j.rank, j.ready_at, j.id
+        limit 1) r
+    limit 1;
 end
 $$;
 

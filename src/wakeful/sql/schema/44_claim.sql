@@ -37,9 +37,10 @@ begin
 end
 $$;
 
--- Declares which queues the worker wants to be poked for (an empty array: none, it is busy), and until when if it is not
+-- Declares which queues and tasks the worker wants to be poked for (no queue: none, it is busy), and until when if it is not
 -- registered. Writes only on a change.
-create function wakeful.declare_sleep(worker_id uuid, queues text[], until timestamptz default null) returns void
+create function wakeful.declare_sleep(
+    worker_id uuid, queues text[], tasks text[], until timestamptz default null) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
@@ -48,10 +49,11 @@ begin
         delete from wakeful.sleeper s where s.worker_id = declare_sleep.worker_id;
         return;
     end if;
-    insert into wakeful.sleeper as s (worker_id, queues, until)
-    values (declare_sleep.worker_id, declare_sleep.queues, declare_sleep.until)
-    on conflict on constraint sleeper_pkey do update set queues = excluded.queues, until = excluded.until
-        where (s.queues, s.until) is distinct from (excluded.queues, excluded.until);
+    insert into wakeful.sleeper as s (worker_id, queues, tasks, until)
+    values (declare_sleep.worker_id, declare_sleep.queues, declare_sleep.tasks, declare_sleep.until)
+    on conflict on constraint sleeper_pkey do update
+    set queues = excluded.queues, tasks = excluded.tasks, until = excluded.until
+        where (s.queues, s.tasks, s.until) is distinct from (excluded.queues, excluded.tasks, excluded.until);
 end
 $$;
 
@@ -126,16 +128,17 @@ begin
         end loop;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
-            if wakeful.some_are_ready(lane_queues, open_tasks, after) then
+            if (wakeful.some_ready(lane_queues, open_tasks, after)).queue is not null then
                 report.due_in := least(report.due_in, 1);
             end if;
-        elsif (pass_on or promoted > 0) and wakeful.some_are_ready(lane_queues, open_tasks, after) then
-            perform wakeful.poke(lane_queues[1], wakeful.now(), null, null, null);
+        elsif pass_on or promoted > 0 then
+            perform wakeful.poke(more.queue, more.task, wakeful.now(), null, null, null)
+            from wakeful.some_ready(lane_queues, open_tasks, after) more where more.queue is not null;
         end if;
     end loop;
     if sleeps is not null then
         perform wakeful.declare_sleep(worker_id,
-            case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end);
+            case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks);
     end if;
     -- A worker whose slots are all taken minds the clock too: it promotes what falls due, and pokes who has slots.
     if short_queues <> '{}' or 0 >= all (limits) then

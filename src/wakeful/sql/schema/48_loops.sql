@@ -52,10 +52,10 @@ begin
         report.due_in := least(report.due_in, wakeful.next_due('{}', '{}'));
     end if;
     if sleeps_for > interval '0' and (others or not filled) then
-        perform wakeful.declare_sleep(worker_id, sleep_queues, wakeful.now() + sleeps_for);
+        perform wakeful.declare_sleep(worker_id, sleep_queues, null, wakeful.now() + sleeps_for);
         perform wakeful.forget_lapsed_sleepers();
     elsif sleeps_for is not null then
-        perform wakeful.declare_sleep(worker_id, '{}');
+        perform wakeful.declare_sleep(worker_id, '{}', null);
     end if;
     return next report;
 end
@@ -65,7 +65,7 @@ $$;
 create function wakeful.wake_1(worker_id uuid) returns void
     language sql volatile security definer
     set search_path = pg_catalog, pg_temp
-    return wakeful.declare_sleep(worker_id, '{}');
+    return wakeful.declare_sleep(worker_id, '{}', null);
 
 -- Removes the declarations that have lapsed. Rows that someone holds are being renewed or removed already.
 create function wakeful.forget_lapsed_sleepers() returns void

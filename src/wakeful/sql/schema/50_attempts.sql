@@ -43,11 +43,12 @@ begin
             from unnest(ends) e
             where j.id = e.id and j.state + 0 = 2 and j.cancel_requested_at is null
               and e.retry_in is not null and (not e.charged or j.attempt < j.max_attempts)
-            returning j.queue, j.run_at, j.rank, j.ready_at, j.id
+            returning j.queue, j.task, j.run_at, j.rank, j.ready_at, j.id
         )
-        select distinct on (w.queue) w.* from waiting w order by w.queue, (w.ready_at is null), w.rank, w.run_at, w.id
+        select distinct on (w.queue, w.task) w.* from waiting w
+        order by w.queue, w.task, (w.ready_at is null), w.rank, w.run_at, w.id
     loop
-        perform wakeful.poke(again.queue, again.run_at, again.rank, again.ready_at, again.id);
+        perform wakeful.poke(again.queue, again.task, again.run_at, again.rank, again.ready_at, again.id);
     end loop;
     perform wakeful.retire_cancelled(array(
         select e from unnest(ends) e join wakeful.job j on j.id = e.id

@@ -1,0 +1,99 @@
+"""The loop's calls to the database, and what is owed when an answer to one of them was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+from wakeful.database.line import AsyncLine
+from wakeful.statements import claim as claiming
+from wakeful.statements import fleet, loops
+from wakeful.statements.claim import Claimed, ClaimRequest
+from wakeful.statements.statement import Statement
+from wakeful.values.errors import DatabaseUnavailable, WakefulError
+from wakeful.values.settlement import Completion, Ending
+from wakeful.worker.ears import Ears
+from wakeful.worker.presence import Presence
+from wakeful.worker.writer import Writer
+
+CANARY_WITHIN = 4.0
+
+
+class Calls:
+    """Claims, turns and pulses. `known` tells which claims the crew has, by id and epoch."""
+
+    def __init__(
+        self, line: AsyncLine, presence: Presence, writer: Writer, known: Callable[[], set[tuple[UUID, int]]]
+    ) -> None:
+        self._line = line
+        self._presence = presence
+        self._writer = writer
+        self._known = known
+        self._clock = asyncio.get_running_loop().time
+        self._canary = random.getrandbits(31)
+        self._doubts_until = 0.0
+        self.doubts = False
+        self.ears = Ears()
+
+    async def claim(self, request: ClaimRequest, done: list[Completion]) -> Claimed:
+        """Complete what is done, and take the next."""
+        if not done:
+            return await self._taken(claiming.claim(request))
+        if request.alone:
+            await self._writer.complete(done)
+            return await self._taken(claiming.claim(request))
+        try:
+            return await self._taken(claiming.turn(request, done))
+        except (WakefulError, asyncio.CancelledError):
+            self._writer.gathering.put_back(done)
+            raise
+        # Whatever it was that one statement could not do, two will tell apart.
+        except Exception:
+            await self._writer.complete(done)
+            return await self._taken(claiming.claim(request))
+
+    async def pulse(self, request: ClaimRequest, every_lane: int | None) -> Claimed:
+        """Renew the lease, call to the own listener, take from the start of the line."""
+        lease, sent_at = self._presence.lease, time.monotonic()
+        canary = self._canary if self.ears.listens else None
+        overdue_at = None
+        self.ears.expect_canary()
+        try:
+            claimed = await self._taken(claiming.pulse(request, lease.length, canary, every_lane))
+            overdue_at = self._clock() + CANARY_WITHIN
+        finally:
+            self.ears.canary_sent(overdue_at)
+        lease.renewed(sent_at)
+        self.doubts = self.doubts or self._clock() < self._doubts_until
+        return claimed
+
+    async def wake(self) -> None:
+        """Ask for no more pokes: they go to a few sleepers only, and one that cannot hear must not be among them."""
+        await self._line.run(loops.wake(self._presence.worker_id))
+
+    async def settle_doubts(self) -> None:
+        """Give back what an answer that was lost told of: it is held in our name, and nobody here knows of it."""
+        held = await self._line.run(fleet.held(self._presence.worker_id))
+        known = self._known() | self._writer.gathering.claims()
+        for id, epoch in held:
+            if (id, epoch) not in known:
+                self._writer.gathering.add(Ending(id, epoch, "released", retry_in=timedelta(0)))
+        self.doubts = False
+
+    def forget_doubts(self) -> None:
+        """What was held under an id that has lapsed is rescued."""
+        self.doubts = False
+        self._doubts_until = 0.0
+
+    async def _taken(self, statement: Statement[Claimed]) -> Claimed:
+        try:
+            return await self._line.run(statement)
+        except DatabaseUnavailable:
+            # It may have been taken all the same, even later: by a server that is slow to notice that we are gone.
+            self._doubts_until = self._clock() + 2 * self._presence.lease.length.total_seconds()
+            self.doubts = True
+            raise
