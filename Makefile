@@ -19,6 +19,8 @@ NEEDS_311 := $(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and \
   'wakeful needs Python 3.11 or newer, this is %d.%d: say make PYTHON=python3.13' % sys.version_info[:2])"
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
   --generate-hashes --no-header --no-annotate --no-emit-index-url
+# Supported versions that are installed beside the embedded one.
+OTHER_POSTGRES := $(wildcard /usr/lib/postgresql/1[5-9]/bin)
 TYPED := src tests $(wildcard benchmarks examples docs/generate.py)
 
 # A user without a home of its own keeps uv's cache beside uv.
@@ -38,8 +40,13 @@ setup: $(READY)  ## the virtual environment, from the hashed lock
 demo: $(READY)  ## the whole thing at work: a server, a worker, retries, a dead letter
 	@$(BIN)/wakeful demo $(ARGS)
 
-test: $(READY)  ## all tests
+test: $(READY)  ## all tests; those of the database on every other PostgreSQL of this machine too
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	@for bin in $(OTHER_POSTGRES); do \
+	  echo "The database tests on $$("$$bin/postgres" --version)"; \
+	  $(BIN)/python -m pytest -q -n $(WORKERS) --postgres-bin "$$bin" $(ARGS) \
+	    tests/contract tests/races tests/upgrade tests/db/test_foreign.py tests/db/test_migrate.py || exit 1; \
+	done
 
 check: $(READY)  ## lint, format, types, import rules, tidy rules, lock
 	$(BIN)/ruff check

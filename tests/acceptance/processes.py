@@ -19,7 +19,7 @@ T = TypeVar("T")
 COMMAND = (sys.executable, "-m", "wakeful.edges.cli")
 PATIENCE = 60.0
 
-APP = '''
+APP = """
 import asyncio
 import time
 
@@ -47,7 +47,7 @@ async def slow(seconds: float) -> None:
 @app.task(name="stuck")
 def stuck(seconds: float) -> None:
     time.sleep(seconds)
-'''
+"""
 
 
 def shop_in(folder: Path) -> Path:

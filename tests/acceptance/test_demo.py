@@ -25,7 +25,9 @@ from wakeful.edges.demo.scene import Scene
 from wakeful.edges.testing import Database
 
 DEMO_DATABASE = "select datname from pg_database where datname = %s"
-BOOKS = Books(90, 6, 4, 0, effects=90, jobs_with_effect=90, orders=30, order_jobs=30, retried=5, rescued=7)
+BOOKS = Books(
+    90, 6, 4, 0, effects=90, jobs_with_effect=90, orders=30, order_jobs=30, retried=5, rescued=7, start_ms=None
+)
 
 
 def demo_processes(folder: Path) -> list[str]:

@@ -199,6 +199,15 @@ def test_a_set_of_completions_starts_all_reruns(db: Session) -> None:
     assert {id: state for id, state in states(db).items() if state == "ready"} == dict.fromkeys(following, "ready")
 
 
+@pytest.mark.parametrize("mode", ["skip", "raise", "replace", "debounce", "rerun"])
+def test_a_twin_that_is_past_its_time_takes_nothing_with_it(db: Session, mode: str) -> None:
+    """It is about to be cancelled, and what had joined it would be lost."""
+    late = enqueue(db, dedup_key="k", expires_at="2001-01-01")
+    made = enqueue(db, "t", {"n": 2}, dedup_key="k", dedup=mode)
+    assert states(db) == {late: "cancelled", made: "ready"}
+    assert claim_one(db).row["payload"] == {"n": 2}
+
+
 def test_the_unique_index_decides(own: Session) -> None:
     """Without it nothing else would keep two live twins apart: the modes only look after it has spoken."""
     enqueue(own, dedup_key="k")

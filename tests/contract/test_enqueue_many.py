@@ -62,6 +62,18 @@ def test_anything_but_an_array_is_refused(db: Session, jobs: object) -> None:
         call(db, "enqueue_many", jobs=Jsonb(jobs))
 
 
+@pytest.mark.parametrize("job", [1, None, [], "t"])
+def test_anything_but_an_object_in_the_array_is_refused_by_its_place(db: Session, job: object) -> None:
+    with refusal(INVALID, match="job 2 "):
+        call(db, "enqueue_many", jobs=Jsonb([{"task": "t"}, job]))
+
+
+def test_an_unknown_option_is_refused_by_its_name(db: Session) -> None:
+    with refusal(INVALID, match="job 2 has an unknown option: prioritty"):
+        enqueue_many(db, [{"task": "t"}, {"task": "t", "prioritty": 5}])
+    assert states(db) == {}
+
+
 def test_one_impossible_job_fails_the_whole_set(db: Session) -> None:
     with pytest.raises(psycopg.errors.CheckViolation):
         enqueue_many(db, [{"task": "t"}, {"task": "t", "priority": 500}])

@@ -158,9 +158,9 @@ def test_a_reader_of_history_stops_retention_and_retention_stops_no_settlement(
             waited = time.monotonic() - begun
             dropped, took = dropping.result()
             drops.append(dropped)
-            # Twice its lock timeout: the machine may be busy, but a reader who stays would be for ever.
-            assert waited < 0.5
-            assert took < 0.5
+            # The lock timeout is 50 ms; a busy machine adds to that, but a reader who stays would be for ever.
+            assert waited < 2
+            assert took < 2
         assert set(drops) == {0}
         reader.execute("rollback")
         assert value(tender, "drop_days", keep="0") == 2

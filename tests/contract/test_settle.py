@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -240,6 +241,25 @@ def test_settling_set_wise_takes_each_by_its_own_outcome(db: Session) -> None:
     assert settle(db, worker, endings) == []
     assert [state_of(db, held.id) for held in helds] == [*("scheduled", "dead", "scheduled", "ready", "cancelled")]
     assert [job(db, held.id)["attempt"] for held in helds] == [1, 1, 0, 0, 1]
+
+
+@pytest.mark.parametrize("outcome", ["completed", "", None])
+def test_an_unknown_outcome_is_refused(db: Session, outcome: Any) -> None:
+    held = started(db)
+    with refusal(INVALID):
+        settle(db, held.worker_id, [(held.id, held.epoch, outcome, "0")])
+    assert state_of(db, held.id) == "running"
+
+
+@pytest.mark.parametrize("leases", ["{null}", "{0}", "{-1 second}", "{}", None])
+def test_a_job_cannot_be_left_without_a_lease(db: Session, leases: str | None) -> None:
+    held = started(db)
+    with refusal(INVALID):
+        query(
+            db,
+            "select * from wakeful.extend_1(%s, %s, %s::bigint[], %s::interval[])",
+            *(held.worker_id, [held.id], [held.epoch], leases),
+        )
 
 
 def test_a_job_that_asks_for_a_checkpoint_finds_it_in_its_next_attempt(db: Session) -> None:

@@ -82,6 +82,14 @@ def test_waiting_jobs_that_expired_are_cancelled_and_running_ones_are_not(db: Se
     complete(db, running)
 
 
+def test_a_job_that_was_started_while_it_expired_runs_on(db: Session) -> None:
+    """The look for expired jobs and their cancelling are two statements: a claim may come between."""
+    running = started(db, expires_at=scalar(db, "select wakeful.now() + interval '1 second'"))
+    shift_clock(db, "2 seconds")
+    assert scalar(db, "select wakeful.expire_rows(%s, wakeful.now())", [running.id]) == 0
+    complete(db, running)
+
+
 def test_expiring_takes_no_more_than_asked_and_leaves_held_rows(db: Session, other: Session) -> None:
     enqueue_many(db, [{"task": "t", "expires_at": "2001-01-01"} for _ in range(5)])
     with other.transaction():

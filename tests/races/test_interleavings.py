@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from uuid import uuid4
 
-import psycopg
 import pytest
 
 from tests.races.rounds import Arena
@@ -28,6 +27,7 @@ from tests.verbs import (
     claim,
     claim_one,
     complete,
+    complete_all,
     enqueue,
     enqueue_many,
     fail,
@@ -314,37 +314,24 @@ def test_an_uncommitted_enqueue_is_in_nobodys_way(db: Session, first: Session) -
 def test_reruns_by_key_against_settlements_by_id_lock_in_one_order(
     db: Session, first: Session, second: Session
 ) -> None:
-    """The settlement holds the lesser id and wants the greater; by key the twins come the other way round."""
+    """By key the reruns would take the greater id and then want the lesser, which the settlement has by then."""
     worker = uuid4()
-    low = uuid4()
-    high = uuid4()
-    low, high = sorted((low, high))
-    enqueue_many(
-        db, [{"task": "t", "id": str(low), "dedup_key": "z"}, {"task": "t", "id": str(high), "dedup_key": "a"}]
-    )
-    held = {one.id: one for one in claim(db, worker, want=2)}
-    # A third session keeps the settlement between its two rows until the reruns have begun.
+    low, high = sorted((uuid4(), uuid4()))
+    keys = {low: "z", high: "a"}
+    enqueue_many(db, [{"task": "t", "id": str(id), "dedup_key": key} for id, key in keys.items()])
+    held = claim(db, worker, want=2)
+    asks = [{"task": "t", "dedup_key": key, "dedup": "rerun"} for key in ("a", "z")]
+    # The watching session keeps both from the greater id until both have begun.
     db.execute("begin")
     query(db, "select from wakeful.job where id = %s for update", high)
     with background() as start:
-        settling = start(
-            call,
-            first,
-            "complete_1",
-            worker_id=worker,
-            ids=[low, high],
-            epochs=[held[low].epoch, held[high].epoch],
-        )
+        rerunning = start(enqueue_many, first, asks)
         wait_until_blocked(db, first)
-        asks = [{"task": "t", "dedup_key": key, "dedup": "rerun"} for key in ("a", "z")]
-        rerunning = start(enqueue_many, second, asks)
+        settling = start(complete_all, second, worker, held)
         wait_until_blocked(db, second)
         db.execute("commit")
-        try:
-            assert settling.result() == []
-            assert len(rerunning.result()) == 2
-        except psycopg.errors.DeadlockDetected as crossed:
-            raise AssertionError("the two orders cross") from crossed
+        assert settling.result() == []
+        assert [row["action"] for row in rerunning.result()] == ["rerun", "rerun"]
     assert sorted(states(db).values()) == ["completed", "completed", "ready", "ready"]
 
 

@@ -103,12 +103,11 @@ async def test_a_commit_left_unanswered_that_was_taken_is_not_repeated(
     starts = 0
     commit = psycopg.AsyncTransaction.__aexit__
 
-    async def cut_after_commit(self: Any, *error: Any) -> Any:
-        answer = await commit(self, *error)
+    async def cut_after_commit(self: Any, *error: Any) -> None:
+        await commit(self, *error)
         monkeypatch.undo()
         self.connection.pgconn.finish()
         raise psycopg.OperationalError("server closed the connection unexpectedly")
-        return answer
 
     @app.task(name="t", retry=Fixed(0))
     async def t(ctx: Context) -> None:

@@ -50,8 +50,7 @@ def import_module(name: str) -> ModuleType:
                 "run this in the folder that has it, or correct the name."
             ) from error
         raise broken(name, error) from error
-    # A user's module may raise anything at all while it is imported.
-    except Exception as error:
+    except Exception as error:  # a user's module may raise anything at all while it is imported
         raise broken(name, error) from error
 
 

@@ -41,4 +41,7 @@ def summary(scene: Scene, books: Books) -> Iterator[tuple[bool, str]]:
     for account in accounts(scene.enqueued, books):
         yield account.holds, account.text
     yield True, f"{books.rescued:,} jobs rescued from a killed worker, {books.retried:,} mails sent at a second attempt"
+    if books.start_ms is not None:
+        median, slow = books.start_ms
+        yield True, f"orders started {median:.1f} ms after they were placed, 99 in 100 within {slow:.1f} ms"
     yield True, f"{scene.elapsed:.0f} seconds, {scene.best_rate:,.0f} jobs a second at most"

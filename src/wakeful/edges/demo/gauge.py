@@ -53,7 +53,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What must add up at the end."""
+    """What must add up at the end, and how soon all orders started."""
 
     completed: int
     dead: int
@@ -65,6 +65,7 @@ class Books:
     order_jobs: int
     retried: int
     rescued: int
+    start_ms: tuple[float, float] | None = None
 
 
 _COUNTS: Final = """
@@ -86,7 +87,9 @@ select count(*) filter (where j.state = 'completed'), count(*) filter (where j.s
     (select count(*) from shop.effect), (select count(distinct job_id) from shop.effect),
     (select count(*) from shop.orders), count(*) filter (where j.task = 'shop.confirm_order'),
     count(*) filter (where j.task = 'shop.send_mail' and j.attempt > 1 and j.last_error_code is not null),
-    count(*) filter (where j.attempts @> '[{"outcome": "crashed"}]')
+    count(*) filter (where j.attempts @> '[{"outcome": "crashed"}]'),
+    percentile_cont(array[0.5, 0.99]) within group (order by extract(epoch from j.started_at - j.ready_at) * 1000)
+        filter (where j.task = 'shop.confirm_order' and j.attempt = 1)
 from wakeful.jobs j
 """
 
@@ -103,7 +106,7 @@ def workers() -> Statement[list[WorkerLine]]:
 
 def books() -> Statement[Books]:
     """Everything counted from the jobs themselves."""
-    return Statement(_BOOKS, {}, lambda rows: Books(*rows[0]))
+    return Statement(_BOOKS, {}, lambda rows: _booked(*rows[0]))
 
 
 def held_by(worker_id: UUID) -> Statement[list[UUID]]:
@@ -159,5 +162,13 @@ def mend_endpoint() -> Statement[None]:
 
 def _counted(*found: Any) -> Counts:
     *numbers, start_ms = found
-    pair = None if start_ms is None else (float(start_ms[0]), float(start_ms[1]))
-    return replace(Counts(*numbers), start_ms=pair)
+    return replace(Counts(*numbers), start_ms=_pair(start_ms))
+
+
+def _booked(*found: Any) -> Books:
+    *numbers, start_ms = found
+    return replace(Books(*numbers), start_ms=_pair(start_ms))
+
+
+def _pair(found: Sequence[float] | None) -> tuple[float, float] | None:
+    return None if found is None else (float(found[0]), float(found[1]))

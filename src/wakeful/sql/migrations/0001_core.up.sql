@@ -811,7 +811,8 @@ begin
     else
         select j.* into twin from wakeful.job j where j.task = asked.task and j.dedup_key = asked.dedup_key for update;
     end if;
-    if not found then
+    -- One that is past its time is about to be cancelled: what joined it would be lost with it.
+    if not found or twin.expires_at <= at and wakeful.expire_rows(array[twin.id], at) > 0 then
         return;
     end if;
     id := twin.id;
@@ -919,6 +920,12 @@ begin
     if jsonb_typeof(jobs) is distinct from 'array' then
         perform wakeful.refuse('WF003', 'jobs is not a JSON array', 'Give an array of objects with at least a task.');
     end if;
+    perform wakeful.refuse('WF003', format('job %s of the array is not an object', j.place), 'Give an object with at least a task.')
+    from jsonb_array_elements(jobs) with ordinality j(job, place) where jsonb_typeof(j.job) <> 'object' limit 1;
+    perform wakeful.refuse('WF003', format('job %s has an unknown option: %s', j.place, k.name), 'Use the options of wakeful.enqueue.')
+    from jsonb_array_elements(jobs) with ordinality j(job, place) cross join lateral jsonb_object_keys(j.job) k(name)
+    where k.name not in ('task', 'payload', 'id', 'queue', 'priority', 'run_at', 'delay', 'max_attempts', 'dedup_key', 'dedup',
+        'tenant', 'correlation_id', 'parent_id', 'created_by', 'metadata', 'expires_at', 'default_off') limit 1;
     return query
     select e.place, e.id, e.action
     from wakeful.enqueue_rows(array(
@@ -1490,9 +1497,10 @@ create function wakeful.upkeep_1(keep interval) returns void
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform wakeful.make_days();
-    perform wakeful.drop_days(upkeep_1.keep) where upkeep_1.keep is not null;
     perform wakeful.fold_tally();
+    perform wakeful.make_days();
+    -- Last: until the commit nobody can settle what it holds.
+    perform wakeful.drop_days(upkeep_1.keep) where upkeep_1.keep is not null;
 end
 $$;
 
@@ -1928,6 +1936,10 @@ declare
             s(id, epoch, outcome, code, message, details, retry_in)
         where s.id = any (passed) and exists (select from wakeful.job j where j.id = s.id and j.epoch = s.epoch));
 begin
+    if exists (select from unnest(outcomes) o(outcome)
+        where o.outcome is null or o.outcome not in ('failed', 'snoozed', 'released', 'cancelled')) then
+        perform wakeful.refuse('WF003', 'an outcome is not known', 'Use failed, snoozed, released or cancelled.');
+    end if;
     perform wakeful.retire_cancelled(array(select e from unnest(ends) e where e.outcome = 'cancelled'), at);
     perform wakeful.end_attempts(array(select e from unnest(ends) e where e.outcome <> 'cancelled'), at);
     if cardinality(passed) < cardinality(ids) then
@@ -1936,7 +1948,7 @@ begin
 end
 $$;
 
--- Renews the leases of jobs that have one of their own.
+-- Renews the leases of jobs that have one of their own, and gives one to those that live by their worker's.
 create function wakeful.extend_1(worker_id uuid, ids uuid[], epochs bigint[], leases interval[])
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
@@ -1948,6 +1960,10 @@ declare
     at constant timestamptz := wakeful.now();
     passed uuid[];
 begin
+    -- A job without any lease would be nobody's to rescue.
+    if cardinality(leases) is distinct from cardinality(ids) or (interval '0' < all (leases)) is not true then
+        perform wakeful.refuse('WF003', 'a lease is missing or not positive', 'Give one for each job, such as 5 minutes.');
+    end if;
     passed := array(
         select j.id
         from (select s.id, s.epoch from unnest(ids, epochs) s(id, epoch) order by s.id) s

@@ -72,7 +72,8 @@ begin
     else
         select j.* into twin from wakeful.job j where j.task = asked.task and j.dedup_key = asked.dedup_key for update;
     end if;
-    if not found then
+    -- One that is past its time is about to be cancelled: what joined it would be lost with it.
+    if not found or twin.expires_at <= at and wakeful.expire_rows(array[twin.id], at) > 0 then
         return;
     end if;
     id := twin.id;

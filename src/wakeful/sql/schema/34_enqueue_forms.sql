@@ -41,6 +41,12 @@ begin
     if jsonb_typeof(jobs) is distinct from 'array' then
         perform wakeful.refuse('WF003', 'jobs is not a JSON array', 'Give an array of objects with at least a task.');
     end if;
+    perform wakeful.refuse('WF003', format('job %s of the array is not an object', j.place), 'Give an object with at least a task.')
+    from jsonb_array_elements(jobs) with ordinality j(job, place) where jsonb_typeof(j.job) <> 'object' limit 1;
+    perform wakeful.refuse('WF003', format('job %s has an unknown option: %s', j.place, k.name), 'Use the options of wakeful.enqueue.')
+    from jsonb_array_elements(jobs) with ordinality j(job, place) cross join lateral jsonb_object_keys(j.job) k(name)
+    where k.name not in ('task', 'payload', 'id', 'queue', 'priority', 'run_at', 'delay', 'max_attempts', 'dedup_key', 'dedup',
+        'tenant', 'correlation_id', 'parent_id', 'created_by', 'metadata', 'expires_at', 'default_off') limit 1;
     return query
     select e.place, e.id, e.action
     from wakeful.enqueue_rows(array(

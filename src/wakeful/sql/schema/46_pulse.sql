@@ -44,9 +44,10 @@ create function wakeful.upkeep_1(keep interval) returns void
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform wakeful.make_days();
-    perform wakeful.drop_days(upkeep_1.keep) where upkeep_1.keep is not null;
     perform wakeful.fold_tally();
+    perform wakeful.make_days();
+    -- Last: until the commit nobody can settle what it holds.
+    perform wakeful.drop_days(upkeep_1.keep) where upkeep_1.keep is not null;
 end
 $$;
 

@@ -118,6 +118,10 @@ declare
             s(id, epoch, outcome, code, message, details, retry_in)
         where s.id = any (passed) and exists (select from wakeful.job j where j.id = s.id and j.epoch = s.epoch));
 begin
+    if exists (select from unnest(outcomes) o(outcome)
+        where o.outcome is null or o.outcome not in ('failed', 'snoozed', 'released', 'cancelled')) then
+        perform wakeful.refuse('WF003', 'an outcome is not known', 'Use failed, snoozed, released or cancelled.');
+    end if;
     perform wakeful.retire_cancelled(array(select e from unnest(ends) e where e.outcome = 'cancelled'), at);
     perform wakeful.end_attempts(array(select e from unnest(ends) e where e.outcome <> 'cancelled'), at);
     if cardinality(passed) < cardinality(ids) then
@@ -126,7 +130,7 @@ begin
 end
 $$;
 
--- Renews the leases of jobs that have one of their own.
+-- Renews the leases of jobs that have one of their own, and gives one to those that live by their worker's.
 create function wakeful.extend_1(worker_id uuid, ids uuid[], epochs bigint[], leases interval[])
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
@@ -138,6 +142,10 @@ declare
     at constant timestamptz := wakeful.now();
     passed uuid[];
 begin
+    -- A job without any lease would be nobody's to rescue.
+    if cardinality(leases) is distinct from cardinality(ids) or (interval '0' < all (leases)) is not true then
+        perform wakeful.refuse('WF003', 'a lease is missing or not positive', 'Give one for each job, such as 5 minutes.');
+    end if;
     passed := array(
         select j.id
         from (select s.id, s.epoch from unnest(ids, epochs) s(id, epoch) order by s.id) s

@@ -1,0 +1,87 @@
+"""A link to the server that a test can cut at the worst moment, or stop without cutting it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+CHUNK_BYTES = 65536
+
+
+class Link:
+    """Passes bytes on, both ways. `open` is cleared to let nothing through, without anyone noticing."""
+
+    def __init__(self, dsn: str) -> None:
+        self._to = conninfo_to_dict(dsn)
+        self._dsn = dsn
+        self._port = 0
+        self._lost_call: bytes | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.open = asyncio.Event()
+        self.open.set()
+        self.cut = asyncio.Event()
+
+    @property
+    def dsn(self) -> str:
+        """The way to the server over this link."""
+        return make_conninfo(self._dsn, host="127.0.0.1", port=self._port)
+
+    def lose_answer_to(self, call: str) -> None:
+        """The next call with this text is taken by the server; then the connection breaks, before the answer."""
+        self.cut.clear()
+        self._lost_call = call.encode()
+
+    async def serve(self, ours: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        """One connection."""
+        server, theirs = await asyncio.open_connection(str(self._to["host"]), int(str(self._to["port"])))
+        doomed = asyncio.Event()
+        there = asyncio.create_task(self._pass_on(ours, theirs, asks=doomed))
+        back = asyncio.create_task(self._pass_on(server, client, hears=doomed))
+        self._tasks |= {there, back}
+        await asyncio.wait({there, back}, return_when=asyncio.FIRST_COMPLETED)
+        for end in (client, theirs):
+            end.close()
+        for task in (there, back):
+            task.cancel()
+            with suppress(asyncio.CancelledError, OSError):
+                await task
+        self._tasks -= {there, back}
+
+    async def _pass_on(
+        self,
+        source: asyncio.StreamReader,
+        target: asyncio.StreamWriter,
+        *,
+        asks: asyncio.Event | None = None,
+        hears: asyncio.Event | None = None,
+    ) -> None:
+        while chunk := await source.read(CHUNK_BYTES):
+            await self.open.wait()
+            if asks is not None and self._lost_call is not None and self._lost_call in chunk:
+                self._lost_call = None
+                asks.set()
+            if hears is not None and hears.is_set():
+                # What the server answers comes after its commit.
+                self.cut.set()
+                return
+            target.write(chunk)
+            with suppress(OSError):
+                await target.drain()
+
+
+@asynccontextmanager
+async def link_to(dsn: str) -> AsyncIterator[Link]:
+    """A link, closed at the end."""
+    link = Link(dsn)
+    server = await asyncio.start_server(link.serve, "127.0.0.1", 0)
+    link._port = server.sockets[0].getsockname()[1]
+    try:
+        yield link
+    finally:
+        link.open.set()
+        server.close()
+        for task in list(link._tasks):
+            task.cancel()

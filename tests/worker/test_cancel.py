@@ -1,0 +1,140 @@
+"""Cancelling a running job reaches its handler: within a second with NOTIFY, else at the next pulse."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from tests.sessions import Session, value
+from tests.worker.work import comes_to, report, soon, starting, working
+from wakeful.app import Wakeful
+from wakeful.edges.testing import Database
+from wakeful.run.context import Context, SyncContext
+
+
+@pytest.mark.parametrize("kind", ["loop", "thread"])
+async def test_a_running_job_is_told_at_once(app: Wakeful, db: Session, kind: str) -> None:
+    began, told = threading.Event(), threading.Event()
+
+    @app.task(name="loop")
+    async def on_loop() -> None:
+        began.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            told.set()
+
+    @app.task(name="thread")
+    def in_thread(ctx: SyncContext) -> None:
+        began.set()
+        assert ctx.wait(60)
+        assert ctx.cancelled
+        told.set()
+
+    async with working(app):
+        id = await app.aenqueue(kind)
+        await soon(began.is_set)
+        asked = time.monotonic()
+        assert value(db, "cancel", id=id, reason="changed my mind") == "requested"
+        await soon(told.is_set)
+        assert time.monotonic() - asked < 5, "far before the pulse"
+        assert (await comes_to(db, id, "cancelled"))["cancel_reason"] == "changed my mind"
+
+
+async def test_without_notify_it_is_told_at_the_next_pulse(database: Database, db: Session) -> None:
+    async with Wakeful(database.dsn, notify=False) as app:
+
+        @app.task(name="t")
+        async def t() -> None:
+            await asyncio.sleep(3600)
+
+        async with starting(app, poll_interval=0.5):
+            id = await t.aenqueue()
+            await comes_to(db, id, "running")
+            value(db, "cancel", id=id)
+            await comes_to(db, id, "cancelled")
+
+
+async def test_a_handler_that_finishes_all_the_same_has_its_outcome(app: Wakeful, db: Session) -> None:
+    """A cancellation never overwrites an outcome."""
+    began = asyncio.Event()
+
+    @app.task(name="t")
+    async def t(ctx: Context) -> str:
+        began.set()
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            assert ctx.cancelled
+        return "done nevertheless"
+
+    async with working(app):
+        id = await t.aenqueue()
+        await began.wait()
+        value(db, "cancel", id=id)
+        assert (await comes_to(db, id, "completed"))["result"] == "done nevertheless"
+
+
+async def test_a_cancelled_job_that_fails_is_not_retried(app: Wakeful, db: Session) -> None:
+    began = asyncio.Event()
+
+    @app.task(name="t")
+    async def t() -> None:
+        began.set()
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            raise ValueError("while cleaning up") from None
+
+    async with working(app):
+        id = await t.aenqueue()
+        await began.wait()
+        value(db, "cancel", id=id)
+        assert (await comes_to(db, id, "cancelled"))["attempts"][0]["message"] == "while cleaning up"
+
+
+async def test_the_others_of_the_worker_run_on(app: Wakeful, db: Session) -> None:
+    go = asyncio.Event()
+
+    @app.task(name="t")
+    async def t() -> None:
+        await go.wait()
+
+    async with working(app):
+        ids = [await t.aenqueue() for _ in range(3)]
+        for id in ids:
+            await comes_to(db, id, "running")
+        value(db, "cancel", id=ids[1])
+        await comes_to(db, ids[1], "cancelled")
+        assert [report(db, id)["state"] for id in (ids[0], ids[2])] == ["running"] * 2
+        go.set()
+        for id in (ids[0], ids[2]):
+            await comes_to(db, id, "completed")
+
+
+async def test_a_job_that_is_held_ready_never_starts(app: Wakeful, db: Session) -> None:
+    """It is claimed already, and waits for a slot behind the one that runs."""
+    go = asyncio.Event()
+    started: list[int] = []
+
+    @app.task(name="quick")
+    async def quick() -> None: ...
+
+    @app.task(name="slow")
+    async def slow(number: int) -> None:
+        started.append(number)
+        await go.wait()
+
+    await quick.aenqueue_many([{} for _ in range(500)])
+    ids = await slow.aenqueue_many([{"number": number} for number in range(5)])
+    async with starting(app, concurrency=1):
+        await comes_to(db, ids[2], "running")
+        await soon(lambda: started == [0])
+        assert value(db, "cancel", id=ids[2]) == "requested"
+        assert (await comes_to(db, ids[2], "cancelled"))["attempt"] == 1
+        go.set()
+        await comes_to(db, ids[4], "completed")
+    assert started == [0, 1, 3, 4]

@@ -1,0 +1,82 @@
+"""What must go on is taken up again when it fails; fetching that cannot be taken up again ends the worker."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.sessions import Session, query
+from tests.worker.work import comes_to, heard, soon, starting, working
+from wakeful.app import Wakeful
+from wakeful.worker import duties, shift
+
+
+@pytest.fixture(autouse=True)
+def _tasks(app: Wakeful) -> None:
+    @app.task(name="t")
+    async def t() -> None: ...
+
+
+@pytest.fixture
+def broken_claims(db: Session) -> object:
+    """Claims fail in a way that nobody foresaw, until the function is put back."""
+
+    def definition() -> bytes:
+        [row] = query(db, "select pg_get_functiondef('wakeful.take'::regproc) as text")
+        return str(row["text"]).encode()
+
+    whole = definition()
+    db.execute(whole.replace(b"\nbegin\n", b"\nbegin\n    raise exception 'made up';\n", 1))
+    yield lambda: db.execute(whole)
+    db.execute(whole)
+
+
+async def test_fetching_that_fails_for_a_while_is_taken_up_again(
+    app: Wakeful, db: Session, broken_claims: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with starting(app):
+        id = await app.aenqueue("t")
+        await soon(lambda: caplog.text.count("fetch_failed") >= 2)
+        assert callable(broken_claims)
+        broken_claims()
+        await comes_to(db, id, "completed")
+
+
+async def test_fetching_that_cannot_be_taken_up_again_ends_the_worker(
+    app: Wakeful, db: Session, broken_claims: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shift, "MOST_FAILURES", 3)
+    await app.aenqueue("t")
+    with pytest.raises(Exception, match="made up"):
+        await app.worker().arun()
+    assert not query(db, "select from wakeful.worker")
+
+
+async def test_a_duty_that_fails_is_logged_and_taken_up_again(
+    app: Wakeful, db: Session, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = 0
+    again = asyncio.Event()
+
+    async def failing(*_: object) -> None:
+        nonlocal turns
+        turns += 1
+        if turns == 1:
+            raise RuntimeError("made up")
+        again.set()
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(shift, "upkeep", failing)
+    async with working(app):
+        await heard(again)
+        await comes_to(db, await app.aenqueue("t"), "completed")
+    assert "duty_failed: upkeep" in caplog.text
+
+
+async def test_upkeep_keeps_house(app: Wakeful, db: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duties, "UPKEEP_EVERY", 0.1)
+    async with working(app):
+        await comes_to(db, await app.aenqueue("t"), "completed")
+        # The deltas are folded into the tally.
+        await soon(lambda: query(db, "select from wakeful.tally") and not query(db, "select from wakeful.tally_delta"))

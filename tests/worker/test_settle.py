@@ -1,0 +1,112 @@
+"""Settlements are written as sets, through the fence; one bad row never blocks the others."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.sessions import Session, query, scalar
+from tests.worker.work import all_over, comes_to, counts, soon, starting, working
+from wakeful.app import Wakeful
+from wakeful.run import attempt
+from wakeful.run.context import Context
+from wakeful.values.retry import Fixed
+
+
+async def test_of_ten_thousand_jobs_the_one_whose_result_cannot_be_stored_is_dead(
+    app: Wakeful, db: Session, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its result passes every check here, and is refused by the server."""
+    encode = attempt.encode_result
+    monkeypatch.setattr(attempt, "encode_result", lambda value: '"\\u0000"' if value == "poison" else encode(value))
+
+    @app.task(name="t")
+    async def t(number: int) -> object:
+        return "poison" if number == 7777 else number
+
+    ids = await t.aenqueue_many([{"number": number} for number in range(10_000)])
+    async with starting(app, concurrency=100) as worker:
+        assert await all_over(db, ids, 90) == {"completed": 9_999, "dead": 1}
+        assert counts(worker)["unstorable"] == 1
+        assert counts(worker)["refused"] == 0
+    [dead] = query(db, "select id, last_error_code, attempt from wakeful.jobs where state = 'dead'")
+    assert dead == {"id": ids[7777], "last_error_code": "unsettleable", "attempt": 1}
+    assert scalar(db, "select max(attempt) from wakeful.finished_job") == 1
+    assert str(ids[7777]) in caplog.text
+
+
+async def test_a_failure_that_cannot_be_stored_is_kept_apart_too(
+    app: Wakeful, db: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt, "describe", lambda error: attempt.AttemptError("bad", "a\x00b", '"\\u0000"'))
+
+    @app.task(name="bad", retry=Fixed(0))
+    async def bad() -> None:
+        raise ValueError
+
+    @app.task(name="good")
+    async def good() -> None: ...
+
+    async with starting(app) as worker:
+        id = await bad.aenqueue()
+        assert (await comes_to(db, id, "dead"))["last_error_code"] == "unsettleable"
+        await comes_to(db, await good.aenqueue(), "completed")
+        assert counts(worker)["unstorable"] == 1
+
+
+async def test_a_settlement_that_comes_too_late_is_refused_and_logged(
+    app: Wakeful, db: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    go = asyncio.Event()
+
+    @app.task(name="t")
+    async def t(ctx: Context) -> int:
+        if ctx.epoch == 1:
+            await go.wait()
+        return ctx.epoch
+
+    async with working(app, concurrency=2) as worker:
+        id = await t.aenqueue()
+        await comes_to(db, id, "running")
+        # The lease is taken from it, and the job is rescued and run again.
+        db.execute("update wakeful.job set lease_expires_at = now() - interval '1 second' where id = %s", [id])
+        db.execute("select wakeful.rescue()")
+        assert (await comes_to(db, id, "completed"))["result"] == 2
+        go.set()
+        await soon(lambda: counts(worker)["refused"] == 1)
+    assert scalar(db, "select result from wakeful.jobs where id = %s", id) == 2
+    assert [record for record in caplog.records if "lease_lost" in record.message and str(id) in record.message]
+
+
+async def test_a_conflict_is_nobodys_fault_and_the_settlement_is_written_again(app: Wakeful, db: Session) -> None:
+    """The server answers with a deadlock, a full disk or a timeout: that says nothing about the row."""
+    fail_calls(db, "complete_1", ["40P01", "53100", "57014", "55P03"])
+
+    @app.task(name="t")
+    async def t() -> str:
+        return "fine"
+
+    async with starting(app) as worker:
+        done = await comes_to(db, await t.aenqueue(), "completed")
+        assert done["result"] == "fine"
+        assert counts(worker)["unstorable"] == 0
+
+
+def fail_calls(db: Session, function: str, sqlstates: list[str]) -> None:
+    """Let the next calls of a function fail with these errors, one after the other; dropped with the clone."""
+    [row] = query(
+        db,
+        "select pg_get_functiondef(p.oid) as text, pg_get_function_arguments(p.oid) as arguments from pg_proc p"
+        " where p.pronamespace = 'wakeful'::regnamespace and p.proname = %s",
+        function,
+    )
+    db.execute("create sequence if not exists public.calls")
+    body = row["text"]
+    tests = " ".join(
+        f"if n = {number} then raise exception using errcode = '{state}', message = 'made up'; end if;"
+        for number, state in enumerate(sqlstates, start=1)
+    )
+    guarded = body.replace("\nbegin\n", f"\n    n bigint := nextval('public.calls');\nbegin\n    {tests}\n", 1)
+    assert guarded != body
+    db.execute(guarded.encode())
