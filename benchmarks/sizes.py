@@ -14,7 +14,7 @@ class Sizes:
     enqueue_seconds: float = 3.0
     bulk_jobs: int = 50_000
     waits: int = 200
-    loaded_waits: int = 2_000
+    loaded_waits: int = 1_000
     timers: int = 200
     idle_seconds: float = 60.0
     pinned_jobs: int = 20_000
@@ -33,7 +33,7 @@ QUICK = Sizes(
     enqueue_seconds=0.5,
     bulk_jobs=10_000,
     waits=40,
-    loaded_waits=400,
+    loaded_waits=200,
     timers=40,
     idle_seconds=5.0,
     pinned_jobs=3_000,

@@ -13,6 +13,7 @@ import psycopg
 from benchmarks.driver.drive import Driver, drive, handlers
 from benchmarks.driver.load import Handler, Load
 from benchmarks.driver.probe import Probe
+from benchmarks.driver.shared import Shared
 from benchmarks.system import Own, System
 from wakeful.database.connect import connect
 from wakeful.database.migrations import up
@@ -49,22 +50,20 @@ class Functions(Driver):
             up(conn)
 
     async def open(self) -> None:
-        self.free = [await self._connect() for _ in range(20)]
+        self.connections = Shared([await self._connect() for _ in range(20)])
 
     async def close(self) -> None:
-        for conn in self.free:
+        for conn in self.connections.all:
             await conn.close()
 
     async def enqueue(self, handler: Handler, number: int) -> object:
-        conn = self.free.pop()
-        try:
-            return await conn.execute(ENQUEUE, [json.dumps({"n": number})], prepare=True)
-        finally:
-            self.free.append(conn)
+        payload = json.dumps({"n": number})
+        return await self.connections.use(lambda conn: conn.execute(ENQUEUE, [payload], prepare=True))
 
     async def enqueue_many(self, handler: Handler, numbers: Sequence[int]) -> object:
         payloads = [json.dumps({"n": number}) for number in numbers]
-        return await self.free[0].execute(ENQUEUE_MANY, [new_ids(len(payloads)), payloads], prepare=True)
+        conn = self.connections.all[0]
+        return await conn.execute(ENQUEUE_MANY, [new_ids(len(payloads)), payloads], prepare=True)
 
     async def work(self, load: Load, probe: Probe) -> None:
         noop = handlers(probe)["noop"]

@@ -14,6 +14,7 @@ from benchmarks.bare import statements as bare
 from benchmarks.driver.drive import Driver, handlers
 from benchmarks.driver.load import Handler, Load
 from benchmarks.driver.probe import Probe
+from benchmarks.driver.shared import Shared
 from wakeful.values.identity import new_id, new_ids
 
 CONNECTIONS = 20
@@ -44,24 +45,22 @@ class BareDriver(Driver):
         bare.make_tables(self.dsn)
 
     async def open(self) -> None:
-        self.free = [await self.connect() for _ in range(CONNECTIONS)]
+        self.connections = Shared([await self.connect() for _ in range(CONNECTIONS)])
 
     async def close(self) -> None:
-        for conn in self.free:
+        for conn in self.connections.all:
             await conn.close()
 
     async def enqueue(self, handler: Handler, number: int) -> object:
-        conn, id = self.free.pop(), new_id()
-        try:
-            return await self.run(conn, self.insert, id, id, json.dumps({"n": number}))
-        finally:
-            self.free.append(conn)
+        id, payload = new_id(), json.dumps({"n": number})
+        return await self.connections.use(lambda conn: self.run(conn, self.insert, id, id, payload))
 
     async def enqueue_many(self, handler: Handler, numbers: Sequence[int]) -> object:
         payloads = [json.dumps({"n": number}) for number in numbers]
-        await self.run(self.free[0], bare.INSERT_MANY, new_ids(len(payloads)), payloads)
+        conn = self.connections.all[0]
+        await self.run(conn, bare.INSERT_MANY, new_ids(len(payloads)), payloads)
         if self.notifies:
-            await self.run(self.free[0], bare.NOTIFY)
+            await self.run(conn, bare.NOTIFY)
         return None
 
     async def work(self, load: Load, probe: Probe) -> None:

@@ -15,6 +15,7 @@ from benchmarks.bare.statements import INSERT_ONE, make_tables
 from benchmarks.driver.drive import Driver, drive
 from benchmarks.driver.load import Handler, Load
 from benchmarks.driver.probe import Probe
+from benchmarks.driver.shared import Shared
 from benchmarks.system import Own, System
 from wakeful.values.identity import new_id
 
@@ -62,25 +63,21 @@ class Inside(Driver):
         raise NotImplementedError
 
     async def enqueue(self, handler: Handler, number: int) -> object:
-        conn = self.free.pop()
-        try:
-            return await self.transact(conn, number)
-        finally:
-            self.free.append(conn)
+        return await self.connections.use(lambda conn: self.transact(conn, number))
 
     @abstractmethod
     async def transact(self, conn: Any, number: int) -> object:
         """One transaction."""
 
     async def open(self) -> None:
-        self.free: list[Any] = [await self.connect() for _ in range(CONNECTIONS)]
+        self.connections = Shared([await self.connect() for _ in range(CONNECTIONS)])
 
     @abstractmethod
     async def connect(self) -> Any:
         """What a caller would hold."""
 
     async def close(self) -> None:
-        for conn in self.free:
+        for conn in self.connections.all:
             await conn.close()
 
 

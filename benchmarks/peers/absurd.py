@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.driver.drive import Driver, drive, handlers
 from benchmarks.driver.load import Handler, Load
 from benchmarks.driver.probe import Probe
+from benchmarks.driver.shared import Shared
 from benchmarks.system import Python, System
 
 POLL_SECONDS = 0.25
@@ -38,18 +39,14 @@ class Absurd(Driver):
 
     async def open(self) -> None:
         # A client has one connection.
-        self.free = [self._client() for _ in range(20)]
+        self.clients = Shared([self._client() for _ in range(20)])
 
     async def close(self) -> None:
-        for client in self.free:
+        for client in self.clients.all:
             await client.close()
 
     async def enqueue(self, handler: Handler, number: int) -> object:
-        client = self.free.pop()
-        try:
-            return await client.spawn(handler, {"n": number}, queue="default")
-        finally:
-            self.free.append(client)
+        return await self.clients.use(lambda client: client.spawn(handler, {"n": number}, queue="default"))
 
     async def work(self, load: Load, probe: Probe) -> None:
         client = self._client()

@@ -22,6 +22,7 @@ PATIENCE = 60.0
 APP = """
 import asyncio
 import time
+from pathlib import Path
 
 from wakeful import Wakeful
 
@@ -41,11 +42,13 @@ async def broken() -> None:
 
 @app.task(name="slow")
 async def slow(seconds: float) -> None:
+    Path(f"{time.monotonic_ns()}.started").touch()
     await asyncio.sleep(seconds)
 
 
 @app.task(name="stuck")
 def stuck(seconds: float) -> None:
+    Path("stuck.started").touch()
     time.sleep(seconds)
 """
 
@@ -54,6 +57,11 @@ def shop_in(folder: Path) -> Path:
     """The folder, with shop.py in it."""
     (folder / "shop.py").write_text(APP)
     return folder
+
+
+def started(folder: Path) -> int:
+    """How many slow or stuck handlers have begun: a job that is claimed and not begun is given back by a stop."""
+    return len(list(folder.glob("*.started")))
 
 
 def environment(dsn: str | None, variables: dict[str, str]) -> dict[str, str]:

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import Running, children_of, lives, run, running, shop_in, wait_until
+from tests.acceptance.processes import (
+    Running,
+    children_of,
+    lives,
+    run,
+    running,
+    shop_in,
+    started,
+    wait_until,
+)
 from tests.sessions import Session, query, scalar, session
 from tests.verbs import enqueue
 from wakeful.edges.testing import Database
@@ -40,7 +49,7 @@ def test_sigterm_ends_all_children_once_their_jobs_are_done(database: Database, 
         assert scalar(db, "select count(*) from wakeful.workers where alive") == 2
         for _ in range(4):
             enqueue(db, "slow", {"seconds": 0.5})
-        wait_until(lambda: count(db, "running") == 4)
+        wait_until(lambda: started(folder) == 4)
         supervisor.send(signal.SIGTERM)
         assert supervisor.ended() == 0
         assert not any(map(lives, pids))
@@ -52,7 +61,7 @@ def test_a_second_sigterm_stops_the_children_at_once(database: Database, folder:
     with session(database.dsn) as db, running(*TWO, folder=folder, dsn=database.dsn) as supervisor:
         both_started(supervisor)
         enqueue(db, "slow", {"seconds": 40})
-        wait_until(lambda: count(db, "running"))
+        wait_until(lambda: started(folder))
         supervisor.send(signal.SIGINT)
         supervisor.wait_for("worker_stopping", 2)
         supervisor.send(signal.SIGINT)
@@ -66,7 +75,7 @@ def test_a_killed_child_is_followed_by_another_and_its_jobs_are_run(database: Da
         both_started(supervisor)
         for _ in range(4):
             enqueue(db, "slow", {"seconds": 0.8})
-        wait_until(lambda: count(db, "running") == 4)
+        wait_until(lambda: started(folder) == 4)
         [victim] = query(db, "select details ->> 'pid' as pid from wakeful.workers limit 1")
         os.kill(int(victim["pid"]), signal.SIGKILL)
         [crash] = supervisor.wait_for("process_crashed")
@@ -80,7 +89,7 @@ def test_children_of_a_killed_supervisor_finish_and_end(database: Database, fold
     with session(database.dsn) as db, running(*TWO, folder=folder, dsn=database.dsn) as supervisor:
         pids = both_started(supervisor)
         enqueue(db, "slow", {"seconds": 0.5})
-        wait_until(lambda: count(db, "running"))
+        wait_until(lambda: started(folder))
         supervisor.send(signal.SIGKILL)
         wait_until(lambda: not any(map(lives, pids)), "the children's end")
         assert count(db, "completed") == 1

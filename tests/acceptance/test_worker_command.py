@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from tests.acceptance.processes import assert_sentence, lives, run, running, shop_in, wait_until
+from tests.acceptance.processes import assert_sentence, lives, run, running, shop_in, started, wait_until
 from tests.sessions import query, scalar, session
 from tests.verbs import enqueue
 from wakeful.edges.testing import Database
@@ -94,8 +94,8 @@ def test_a_flag_comes_before_its_variable_and_that_before_the_file(database: Dat
         'app = "shop:app"\n[worker]\nconcurrency = 3\nlease = 40\npoll_interval = "7s"\n[log]\nlog_format = "json"\n'
     )
     with running("worker", "--lease", "60", folder=folder, dsn=database.dsn, WAKEFUL_CONCURRENCY="5") as worker:
-        [started] = worker.wait_for("worker_started")
-        assert started["slots"] == 5
+        [line] = worker.wait_for("worker_started")
+        assert line["slots"] == 5
         with session(database.dsn) as db:
             lease = scalar(db, "select extract(epoch from lease_expires_at - beat_at)::int from wakeful.workers")
         assert lease == 60
@@ -107,7 +107,7 @@ def test_sigterm_finishes_what_runs_and_ends_with_zero(database: Database, folde
     with session(database.dsn) as db, running("worker", "shop:app", folder=folder, dsn=database.dsn) as worker:
         worker.wait_for("worker_started")
         enqueue(db, "slow", {"seconds": 0.6})
-        wait_until(lambda: states(database.dsn).get("running"))
+        wait_until(lambda: started(folder))
         worker.send(signal.SIGTERM)
         assert worker.ended() == 0
         assert states(database.dsn) == {"completed": 1}
@@ -118,7 +118,7 @@ def test_a_second_sigterm_cuts_off_even_a_thread_that_will_not_end(database: Dat
     with session(database.dsn) as db, running("worker", "shop:app", folder=folder, dsn=database.dsn) as worker:
         worker.wait_for("worker_started")
         enqueue(db, "stuck", {"seconds": 40})
-        wait_until(lambda: states(database.dsn).get("running"))
+        wait_until(lambda: started(folder))
         worker.send(signal.SIGTERM)
         worker.wait_for("worker_stopping")
         worker.send(signal.SIGTERM)

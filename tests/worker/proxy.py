@@ -11,6 +11,29 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 CHUNK_BYTES = 65536
 
 
+class Counter:
+    """Counts the statements that a client sends: simple queries, and executions of parsed or prepared ones."""
+
+    def __init__(self) -> None:
+        self._bytes = b""
+        self._begun = False
+        self.statements = 0
+
+    def take(self, chunk: bytes) -> None:
+        """The next bytes that the client sends."""
+        self._bytes += chunk
+        # Before a session begins, messages have no kind: a request for encryption, then the start itself.
+        while len(self._bytes) >= (head := 5 if self._begun else 4):
+            length = int.from_bytes(self._bytes[head - 4 : head]) + head - 4
+            if len(self._bytes) < length:
+                return
+            if self._begun:
+                self.statements += self._bytes[:1] in (b"Q", b"E")
+            else:
+                self._begun = int.from_bytes(self._bytes[4:8]) >> 16 == 3
+            self._bytes = self._bytes[length:]
+
+
 class Link:
     """Passes bytes on, both ways. `open` is cleared to let nothing through, without anyone noticing."""
 
@@ -20,6 +43,7 @@ class Link:
         self._port = 0
         self._lost_call: bytes | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._counters: list[Counter] = []
         self.open = asyncio.Event()
         self.open.set()
         self.cut = asyncio.Event()
@@ -28,6 +52,11 @@ class Link:
     def dsn(self) -> str:
         """The way to the server over this link."""
         return make_conninfo(self._dsn, host="127.0.0.1", port=self._port)
+
+    @property
+    def statements(self) -> int:
+        """How many were sent over this link, BEGIN, COMMIT and LISTEN included."""
+        return sum(counter.statements for counter in self._counters)
 
     def lose_answer_to(self, call: str) -> None:
         """The next call with this text is taken by the server; then the connection breaks, before the answer."""
@@ -58,8 +87,12 @@ class Link:
         asks: asyncio.Event | None = None,
         hears: asyncio.Event | None = None,
     ) -> None:
+        counter = Counter()
+        if asks is not None:
+            self._counters.append(counter)
         while chunk := await source.read(CHUNK_BYTES):
             await self.open.wait()
+            counter.take(chunk)
             if asks is not None and self._lost_call is not None and self._lost_call in chunk:
                 self._lost_call = None
                 asks.set()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.sessions import Session, query
+from tests.sessions import Session, query, scalar
 from tests.worker.work import comes_to, heard, soon, starting, working
 from wakeful.app import Wakeful
 from wakeful.worker import duties, shift
@@ -19,32 +20,26 @@ def _tasks(app: Wakeful) -> None:
 
 
 @pytest.fixture
-def broken_claims(db: Session) -> object:
+def broken_claims(db: Session) -> Iterator[Callable[[], object]]:
     """Claims fail in a way that nobody foresaw, until the function is put back."""
-
-    def definition() -> bytes:
-        [row] = query(db, "select pg_get_functiondef('wakeful.take'::regproc) as text")
-        return str(row["text"]).encode()
-
-    whole = definition()
+    whole = str(scalar(db, "select pg_get_functiondef('wakeful.hold_worker'::regproc)")).encode()
     db.execute(whole.replace(b"\nbegin\n", b"\nbegin\n    raise exception 'made up';\n", 1))
     yield lambda: db.execute(whole)
     db.execute(whole)
 
 
 async def test_fetching_that_fails_for_a_while_is_taken_up_again(
-    app: Wakeful, db: Session, broken_claims: object, caplog: pytest.LogCaptureFixture
+    app: Wakeful, db: Session, broken_claims: Callable[[], object], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with starting(app):
         id = await app.aenqueue("t")
         await soon(lambda: caplog.text.count("fetch_failed") >= 2)
-        assert callable(broken_claims)
         broken_claims()
         await comes_to(db, id, "completed")
 
 
 async def test_fetching_that_cannot_be_taken_up_again_ends_the_worker(
-    app: Wakeful, db: Session, broken_claims: object, monkeypatch: pytest.MonkeyPatch
+    app: Wakeful, db: Session, broken_claims: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shift, "MOST_FAILURES", 3)
     await app.aenqueue("t")

@@ -18,7 +18,7 @@ LEASE_SECONDS = 1.0
 async def test_a_handler_that_blocks_the_loop_for_three_leases_keeps_its_lease(app: Wakeful, db: Session) -> None:
     @app.task(name="blocks")
     async def blocks(ctx: Context) -> int:
-        time.sleep(3 * LEASE_SECONDS)  # noqa: ASYNC251
+        time.sleep(3 * LEASE_SECONDS)
         return ctx.epoch
 
     async with starting(app, lease=LEASE_SECONDS) as worker:

@@ -70,9 +70,9 @@ async def test_the_limit_holds_over_all_lanes(app: Wakeful, db: Session) -> None
 
 
 async def test_with_nothing_to_do_it_returns_at_once(app: Wakeful) -> None:
-    value_before = time.monotonic()
+    began = time.monotonic()
     assert (await app.worker().arun_once()).processed == 0
-    assert time.monotonic() - value_before < 10
+    assert time.monotonic() - began < 10
 
 
 async def test_what_is_due_later_is_left(app: Wakeful, db: Session) -> None:
@@ -84,7 +84,7 @@ async def test_what_is_due_later_is_left(app: Wakeful, db: Session) -> None:
 
 
 async def test_queues_that_no_task_names_are_served_too(app: Wakeful, db: Session) -> None:
-    id = await app.aenqueue("good", queue="unheard of")
+    id = await app.aenqueue("good", queue="unheard.of")
     assert (await app.worker().arun_once()).processed == 1
     assert state(db, id) == "completed"
 

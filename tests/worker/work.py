@@ -60,11 +60,11 @@ def listener_of(worker: Worker) -> Listener | None:
     return ears._listener if isinstance(ears, ListenerEars) and ears._listener.connected else None
 
 
-async def at_rest(worker: Worker) -> None:
-    """Return once the worker listens, and has said nothing for a while."""
+async def at_rest(worker: Worker, seconds: float = 0.3) -> None:
+    """Return once the worker listens, and has said nothing for as long."""
     since, said = time.monotonic(), counts(worker)
     deadline = since + SOON_SECONDS
-    while time.monotonic() - since < 0.3:
+    while time.monotonic() - since < seconds:
         await asyncio.sleep(0.02)
         if not listener_of(worker) or said["pulses"] == 0 or counts(worker) != said:
             since, said = time.monotonic(), counts(worker)

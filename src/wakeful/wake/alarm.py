@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 
 
 class Alarm:
@@ -15,35 +16,39 @@ class Alarm:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._rung = asyncio.Event()
-        self._due: float | None = None
+        # What pokes told of, and what the last look at the table did.
+        self._told = inf
+        self._seen = inf
 
     def ring(self) -> None:
         """Wake the sleeper now, or keep it from falling asleep."""
         self._rung.set()
 
     def due_in(self, seconds: float) -> None:
-        """Wake the sleeper after `seconds`, unless something earlier is set already."""
+        """Wake the sleeper after `seconds`, unless something earlier is told of already."""
         due = self._clock() + max(0.0, seconds)
-        if self._due is None or due < self._due:
-            self._due = due
+        if due < self._told:
+            self._told = due
             self._rung.set()
+
+    def table_says(self, seconds: float | None) -> None:
+        """What the table knows of is next due in so many seconds, None for never: this takes the place of the last."""
+        self._seen = inf if seconds is None else self._clock() + max(0.0, seconds)
 
     def came_due(self) -> bool:
         """Whether the timer has run out; answering takes it down."""
-        if self._due is not None and self._due <= self._clock():
-            self._due = None
-            return True
-        return False
-
-    def forget(self) -> None:
-        """Take the timer down: a look at the table tells anew what is due."""
-        self._due = None
+        now = self._clock()
+        told, seen = self._told <= now, self._seen <= now
+        if told:
+            self._told = inf
+        if seen:
+            self._seen = inf
+        return told or seen
 
     async def sleep(self, until: float) -> None:
         """Return when rung, when the timer runs out, or at `until`, whichever is first."""
         if not self._rung.is_set():
-            wake_at = until if self._due is None else min(until, self._due)
-            seconds = wake_at - self._clock()
+            seconds = min(until, self._told, self._seen) - self._clock()
             if seconds > 0:
                 handle = asyncio.get_running_loop().call_later(seconds, self._rung.set)
                 try:

@@ -116,6 +116,9 @@ class Crew:
 
     def _attempt(self, job: Job, loop: asyncio.AbstractEventLoop) -> Attempt:
         running = Attempt(job, self._handlers[job.task], loop.time())
+        if job.id in self.running:
+            # The claim under which it still runs was lost, and has come back to this very process.
+            self.running[job.id].stop("lost")
         self.running[job.id] = running
         if self._check is None:
             self._check = loop.call_later(CHECK_EVERY, self._stop_overdue)

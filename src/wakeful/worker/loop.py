@@ -235,8 +235,7 @@ class Loop:
             self._declared = False
             return
         self._horizon.drop()
-        if report.due_in is not None:
-            self.alarm.due_in(report.due_in)
+        self.alarm.table_says(report.due_in)
         if request.sleeps is not None and not self._declared:
             self._declared = True
             self.alarm.due_in(MOMENT)
@@ -290,8 +289,8 @@ class Loop:
         self.crew.cancel(claimed.report.cancelled)
         if asks:
             self._take(claimed, request, looks)
-        elif claimed.report.due_in is not None:
-            self.alarm.due_in(claimed.report.due_in)
+        else:
+            self.alarm.table_says(claimed.report.due_in)
 
     def _interval(self) -> float:
         trusted = self.ears.hears or not self.ears.listens

@@ -6,7 +6,7 @@ import asyncio
 
 import click
 
-from wakeful.edges.cli.options import dsn_option
+from wakeful.edges.cli.worker_options import given_dsn_option
 
 
 @click.command()
@@ -14,7 +14,7 @@ from wakeful.edges.cli.options import dsn_option
 @click.option(
     "--seconds", type=click.FloatRange(10, 600), default=18.0, metavar="N", help="How long the story takes (18)."
 )
-@dsn_option
+@given_dsn_option
 def demo(leave: bool, seconds: float, dsn: str | None) -> int:
     """A shop's jobs, a worker killed on purpose, and every job accounted for at the end.
 

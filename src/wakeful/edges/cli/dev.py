@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wakeful.edges.cli.options import dsn_option
 from wakeful.edges.cli.worker import child_command, read_settings
-from wakeful.edges.cli.worker_options import log_options
+from wakeful.edges.cli.worker_options import given_dsn_option, log_options
 
 if TYPE_CHECKING:
     from wakeful.config import Settings
@@ -24,7 +23,7 @@ SHUTDOWN_SECONDS = 3
 @click.option("--queues", metavar="LIST", help="Queues to serve: mail:4,reports. All, if left out.")
 @click.option("--concurrency", metavar="N", help="Slots for queues that have none of their own (10).")
 @log_options
-@dsn_option
+@given_dsn_option
 def dev(app: str | None, **flags: object) -> int:
     """Run the jobs of APP, `module:attribute`, and start afresh whenever a file changes.
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from wakeful.edges.cli.options import dsn_option, json_option
-from wakeful.edges.cli.worker_options import log_options, worker_options
+from wakeful.edges.cli.options import json_option
+from wakeful.edges.cli.worker_options import given_dsn_option, log_options, worker_options
 from wakeful.values.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Flags = Mapping[str, object]
     "--limit", type=click.IntRange(1), metavar="N", envvar="WAKEFUL_LIMIT", help="With --once: at most N (100)."
 )
 @log_options
-@dsn_option
+@given_dsn_option
 @json_option
 @click.option("--tether", type=int, hidden=True)
 @click.pass_context

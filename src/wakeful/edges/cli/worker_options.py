@@ -31,6 +31,17 @@ def worker_options(command: F) -> F:
     return reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
+def given_dsn_option(command: F) -> F:
+    """`--dsn` as it is given, here or before the command; None otherwise, so that the app's own setting counts."""
+
+    def choose(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+        given = value or ctx.obj
+        assert given is None or isinstance(given, str)
+        return given
+
+    return click.option("--dsn", metavar="DSN", callback=choose, help="The database to use.")(command)
+
+
 def log_options(command: F) -> F:
     """What is logged, and how; also as WAKEFUL_<FLAG> and in [log] of wakeful.toml."""
     form = click.option("--log-format", metavar="FORMAT", help="auto (text on a terminal), json or text.")

@@ -44,7 +44,7 @@ class Seat:
             except OSError as error:
                 await self._wait_after_crash(0.0, {"end": str(error)})
                 continue
-            log.info("process_started", extra={"event": "process_started", "pid": child.pid})
+            log.info("process_started", extra={"event": "process_started", "child_pid": child.pid})
             self._pass_on_stop(child)
             await self._judge(child, await self._ended(child))
 
@@ -90,7 +90,7 @@ class Seat:
             self._successor.set_result(ready)
 
     async def _judge(self, child: Child, code: int) -> None:
-        fields = {"pid": child.pid, "end": describe_end(code), "lived_seconds": round(child.lived, 1)}
+        fields = {"child_pid": child.pid, "end": describe_end(code), "lived_seconds": round(child.lived, 1)}
         if child.stopping:
             log.info("process_ended", extra={"event": "process_ended", **fields})
         elif code == RECYCLED:

@@ -41,12 +41,16 @@ comment on function wakeful.now() is 'The only clock that decides: the wall cloc
 -- The clock here is the wall clock itself, not the queue's: an id says when it was made, and decides nothing.
 -- Locks: none.
 create function wakeful.new_id() returns uuid
-    language sql volatile parallel safe
-    return (
-        select encode(overlay(uuid_send(gen_random_uuid()) placing substring(int8send(
-                (floor(t.us / 1000)::bigint << 16) | (7 << 12) | ((t.us % 1000) * 4096 / 1000)::bigint) from 1 for 8)
-            from 1 for 8), 'hex')::uuid
-        from (select floor(extract(epoch from clock_timestamp()) * 1000000) as us) t);
+    language plpgsql volatile parallel safe
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    micros constant bigint := extract(epoch from clock_timestamp()) * 1000000;
+begin
+    return encode(overlay(uuid_send(gen_random_uuid()) placing int8send(
+        ((micros / 1000) << 16) | (7 << 12) | ((micros % 1000) * 4096 / 1000)) from 1 for 8), 'hex')::uuid;
+end
+$$;
 
 -- ==== 10_job.sql
 -- The live jobs: scheduled (0), ready (1) and running (2). Nothing finished stays here, so a claim's cost does
@@ -680,10 +684,18 @@ begin
 end
 $$;
 
--- The places of the rows that carry the poke: for each queue and task the ready one of the best rank, else the one due first.
+-- The places of the rows that carry the poke: for each queue and task the ready one of the best rank, else the one due
+-- first. (In plpgsql, whose plans are kept; a query in a function of language sql is planned at every call.)
 create function wakeful.speakers(jobs wakeful.asked_job[], at timestamptz) returns integer[]
-    language sql volatile
+    language plpgsql volatile
     set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if cardinality(jobs) = 1 then
+        return case when wakeful.speaks_first(coalesce(jobs[1].queue, 'default'), jobs[1].task,
+            (-coalesce(jobs[1].priority, 0))::smallint,
+            nullif(greatest(coalesce(jobs[1].run_at, at + jobs[1].delay, at), at), at)) then array[jobs[1].place] end;
+    end if;
     return array(
         select q.place from (
             select distinct on (r.queue, r.task) r.queue, r.task, r.place, r.rank, r.due_at
@@ -695,6 +707,8 @@ create function wakeful.speakers(jobs wakeful.asked_job[], at timestamptz) retur
             order by r.queue, r.task, r.due_at nulls first, r.rank, r.place
         ) q
         where wakeful.speaks_first(q.queue, q.task, q.rank, q.due_at));
+end
+$$;
 
 -- A child without a correlation id of its own takes its parent's, if the parent is still live.
 create function wakeful.correlation_of(parent_id uuid) returns uuid
@@ -1264,12 +1278,16 @@ $$;
 -- Whether this worker minds the clock for its queues and tasks: of those alive who serve as much, the two with the least
 -- ids do, so that one due job does not wake a fleet. Who is not on the list minds it always.
 create function wakeful.minds_the_clock(worker_id uuid, queues text[], tasks text[]) returns boolean
-    language sql stable
+    language plpgsql stable
     set search_path = pg_catalog, pg_temp
+as $$
+begin
     return (
         select count(*) < 2 from wakeful.worker w
         where w.id < minds_the_clock.worker_id and w.lease_expires_at > wakeful.now()
           and (w.queues is null or w.queues @> minds_the_clock.queues) and w.tasks @> minds_the_clock.tasks);
+end
+$$;
 
 -- Folds the deltas into the tally. One folder at a time; the others have nothing to do.
 create function wakeful.fold_tally() returns integer
@@ -1638,7 +1656,6 @@ create type wakeful.ended_attempt as (
 -- The job's history with the attempt that is ending; unchanged for a job that is not running.
 create function wakeful.history_of(job wakeful.job, ended wakeful.ended_attempt, at timestamptz) returns jsonb
     language sql stable
-    set search_path = pg_catalog, pg_temp
     return case when (job).state = 2 then wakeful.with_attempt((job).attempts, jsonb_strip_nulls(jsonb_build_object(
         'attempt', (job).attempt, 'epoch', (job).epoch, 'worker_id', (job).worker_id, 'started_at', (job).started_at,
         'ended_at', at, 'outcome', (ended).outcome, 'code', (ended).code, 'message', (ended).message))

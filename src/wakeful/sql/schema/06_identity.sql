@@ -3,9 +3,13 @@
 -- The clock here is the wall clock itself, not the queue's: an id says when it was made, and decides nothing.
 -- Locks: none.
 create function wakeful.new_id() returns uuid
-    language sql volatile parallel safe
-    return (
-        select encode(overlay(uuid_send(gen_random_uuid()) placing substring(int8send(
-                (floor(t.us / 1000)::bigint << 16) | (7 << 12) | ((t.us % 1000) * 4096 / 1000)::bigint) from 1 for 8)
-            from 1 for 8), 'hex')::uuid
-        from (select floor(extract(epoch from clock_timestamp()) * 1000000) as us) t);
+    language plpgsql volatile parallel safe
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    micros constant bigint := extract(epoch from clock_timestamp()) * 1000000;
+begin
+    return encode(overlay(uuid_send(gen_random_uuid()) placing int8send(
+        ((micros / 1000) << 16) | (7 << 12) | ((micros % 1000) * 4096 / 1000)) from 1 for 8), 'hex')::uuid;
+end
+$$;

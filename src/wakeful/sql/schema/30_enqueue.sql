@@ -128,10 +128,18 @@ begin
 end
 $$;
 
--- The places of the rows that carry the poke: for each queue and task the ready one of the best rank, else the one due first.
+-- The places of the rows that carry the poke: for each queue and task the ready one of the best rank, else the one due
+-- first. (In plpgsql, whose plans are kept; a query in a function of language sql is planned at every call.)
 create function wakeful.speakers(jobs wakeful.asked_job[], at timestamptz) returns integer[]
-    language sql volatile
+    language plpgsql volatile
     set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if cardinality(jobs) = 1 then
+        return case when wakeful.speaks_first(coalesce(jobs[1].queue, 'default'), jobs[1].task,
+            (-coalesce(jobs[1].priority, 0))::smallint,
+            nullif(greatest(coalesce(jobs[1].run_at, at + jobs[1].delay, at), at), at)) then array[jobs[1].place] end;
+    end if;
     return array(
         select q.place from (
             select distinct on (r.queue, r.task) r.queue, r.task, r.place, r.rank, r.due_at
@@ -143,6 +151,8 @@ create function wakeful.speakers(jobs wakeful.asked_job[], at timestamptz) retur
             order by r.queue, r.task, r.due_at nulls first, r.rank, r.place
         ) q
         where wakeful.speaks_first(q.queue, q.task, q.rank, q.due_at));
+end
+$$;
 
 -- A child without a correlation id of its own takes its parent's, if the parent is still live.
 create function wakeful.correlation_of(parent_id uuid) returns uuid

@@ -146,12 +146,16 @@ $$;
 -- Whether this worker minds the clock for its queues and tasks: of those alive who serve as much, the two with the least
 -- ids do, so that one due job does not wake a fleet. Who is not on the list minds it always.
 create function wakeful.minds_the_clock(worker_id uuid, queues text[], tasks text[]) returns boolean
-    language sql stable
+    language plpgsql stable
     set search_path = pg_catalog, pg_temp
+as $$
+begin
     return (
         select count(*) < 2 from wakeful.worker w
         where w.id < minds_the_clock.worker_id and w.lease_expires_at > wakeful.now()
           and (w.queues is null or w.queues @> minds_the_clock.queues) and w.tasks @> minds_the_clock.tasks);
+end
+$$;
 
 -- Folds the deltas into the tally. One folder at a time; the others have nothing to do.
 create function wakeful.fold_tally() returns integer

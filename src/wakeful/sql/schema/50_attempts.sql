@@ -12,7 +12,6 @@ create type wakeful.ended_attempt as (
 -- The job's history with the attempt that is ending; unchanged for a job that is not running.
 create function wakeful.history_of(job wakeful.job, ended wakeful.ended_attempt, at timestamptz) returns jsonb
     language sql stable
-    set search_path = pg_catalog, pg_temp
     return case when (job).state = 2 then wakeful.with_attempt((job).attempts, jsonb_strip_nulls(jsonb_build_object(
         'attempt', (job).attempt, 'epoch', (job).epoch, 'worker_id', (job).worker_id, 'started_at', (job).started_at,
         'ended_at', at, 'outcome', (ended).outcome, 'code', (ended).code, 'message', (ended).message))

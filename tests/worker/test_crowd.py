@@ -1,0 +1,95 @@
+"""Idle costs next to nothing, and one job does not wake a fleet."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from contextlib import AsyncExitStack
+
+from tests.sessions import Session, scalar, value
+from tests.worker.proxy import link_to
+from tests.worker.work import at_rest, comes_to, counts, soon, starting, working
+from wakeful.app import Wakeful
+from wakeful.edges.testing import Database
+from wakeful.worker import Worker
+
+
+def declare(app: Wakeful) -> None:
+    @app.task(name="t")
+    async def t() -> None: ...
+
+
+def claims(workers: list[Worker]) -> int:
+    return sum(counts(worker)["claims"] for worker in workers)
+
+
+async def test_twenty_idle_workers_and_one_job_make_three_claims_at_most(app: Wakeful, db: Session) -> None:
+    declare(app)
+    async with AsyncExitStack() as stack:
+        workers = [await stack.enter_async_context(starting(app, concurrency=4)) for _ in range(20)]
+        for worker in workers:
+            await at_rest(worker)
+        caused: list[int] = []
+        for _ in range(9):
+            before = claims(workers)
+            await comes_to(db, value(db, "enqueue", task="t", payload={}), "completed")
+            for worker in workers:
+                await at_rest(worker, 0.1)
+            caused.append(claims(workers) - before)
+    assert statistics.median(caused) <= 3, caused
+    assert max(caused) <= 8, caused
+
+
+async def test_one_claim_finds_the_job(app: Wakeful, db: Session) -> None:
+    declare(app)
+    async with working(app, concurrency=4) as worker:
+        for _ in range(3):
+            before = counts(worker)
+            await comes_to(db, value(db, "enqueue", task="t", payload={}), "completed")
+            await at_rest(worker)
+            after = counts(worker)
+            assert (after["claims"] - before["claims"], after["pulses"] - before["pulses"]) == (1, 0)
+
+
+async def test_a_burst_of_a_hundred_makes_eight_empty_claims_at_most(app: Wakeful, db: Session) -> None:
+    declare(app)
+    async with working(app, concurrency=4) as worker:
+        before, began = counts(worker), time.monotonic()
+        db.execute("select wakeful.enqueue('t', '{}') from generate_series(1, 100)")
+        await soon(lambda: scalar(db, "select count(*) from wakeful.finished_job") == 100)
+        assert time.monotonic() - began < 5
+        await at_rest(worker)
+        assert counts(worker)["empty_claims"] - before["empty_claims"] <= 8
+
+
+async def test_a_burst_over_many_workers_reaches_all_of_them(app: Wakeful, db: Session) -> None:
+    """Who finds more than it can take pokes the next: eight workers of one slot, eight jobs that await each other."""
+    together = asyncio.Barrier(8)
+
+    @app.task(name="meet")
+    async def meet() -> None:
+        await together.wait()
+
+    async with AsyncExitStack() as stack:
+        workers = [await stack.enter_async_context(starting(app, concurrency=1)) for _ in range(8)]
+        for worker in workers:
+            await at_rest(worker)
+        db.execute("select wakeful.enqueue('meet', '{}') from generate_series(1, 8)")
+        await soon(lambda: scalar(db, "select count(*) from wakeful.finished_job") == 8)
+
+
+async def test_an_idle_worker_sends_little_more_than_its_pulse(database: Database) -> None:
+    """Everything counts that goes over its connections. By default that is a pulse in 20 s, and 0.07 a second at most.
+
+    Here all times are a fifth of what they are by default: 1.4 statements for each pulse is the same measure.
+    """
+    seconds, pulses = 20, 5
+    async with link_to(database.dsn) as link, Wakeful(link.dsn) as app:
+        declare(app)
+        async with starting(app, concurrency=4, poll_interval=4, lease=6) as worker:
+            await at_rest(worker)
+            before, began = link.statements, time.monotonic()
+            await soon(lambda: time.monotonic() - began >= seconds, 2 * seconds)
+            sent = link.statements - before
+    assert pulses <= sent <= 1.4 * pulses
