@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.sessions import Session, empty, session
+from tests.worker.processes import Fleet, Journal, fleet_on
 from wakeful.app import Wakeful
 from wakeful.edges.testing import Database, Databases
 
@@ -33,6 +35,17 @@ def database(kept_database: Database) -> Database:
 def db(database: Database) -> Iterator[Session]:
     with session(database.dsn) as conn:
         yield conn
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "journal")
+
+
+@pytest.fixture
+def fleet(database: Database, journal: Journal) -> Iterator[Fleet]:
+    with fleet_on(database.dsn, journal) as made:
+        yield made
 
 
 @pytest.fixture

@@ -28,14 +28,12 @@ async def test_twenty_idle_workers_and_one_job_make_three_claims_at_most(app: Wa
     declare(app)
     async with AsyncExitStack() as stack:
         workers = [await stack.enter_async_context(starting(app, concurrency=4)) for _ in range(20)]
-        for worker in workers:
-            await at_rest(worker)
+        await asyncio.gather(*(at_rest(worker) for worker in workers))
         caused: list[int] = []
         for _ in range(9):
             before = claims(workers)
             await comes_to(db, value(db, "enqueue", task="t", payload={}), "completed")
-            for worker in workers:
-                await at_rest(worker, 0.1)
+            await asyncio.gather(*(at_rest(worker, 0.2) for worker in workers))
             caused.append(claims(workers) - before)
     assert statistics.median(caused) <= 3, caused
     assert max(caused) <= 8, caused
@@ -73,8 +71,7 @@ async def test_a_burst_over_many_workers_reaches_all_of_them(app: Wakeful, db: S
 
     async with AsyncExitStack() as stack:
         workers = [await stack.enter_async_context(starting(app, concurrency=1)) for _ in range(8)]
-        for worker in workers:
-            await at_rest(worker)
+        await asyncio.gather(*(at_rest(worker) for worker in workers))
         db.execute("select wakeful.enqueue('meet', '{}') from generate_series(1, 8)")
         await soon(lambda: scalar(db, "select count(*) from wakeful.finished_job") == 8)
 

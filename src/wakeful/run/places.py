@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context
 
 from wakeful.run.attempt import Attempt
 from wakeful.run.remote import answer, run_remotely
+from wakeful.run.threads import Threads
 from wakeful.values.errors import WakefulError
 
 
@@ -22,18 +23,16 @@ class ProcessDied(WakefulError):
 
 
 class Places:
-    """Calls handlers. Threads and processes are made when they are first needed, at most one for each slot."""
+    """Calls handlers. Threads and processes are made when they are first needed, one for each call at a time."""
 
     def __init__(
         self,
-        slots: int,
         loop_context: Callable[[Attempt], object],
         thread_context: Callable[[Attempt], object],
     ) -> None:
-        self._slots = slots
         self._loop_context = loop_context
         self._thread_context = thread_context
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = Threads()
         self._idle_processes: list[ProcessPoolExecutor] = []
         self._busy_processes: set[ProcessPoolExecutor] = set()
 
@@ -61,10 +60,8 @@ class Places:
         return await self._in_thread(batch[0], partial(handler.function, **arguments))
 
     async def _in_thread(self, running: Attempt, function: Callable[[], object]) -> object:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="wakeful")
         inside = contextvars.copy_context()
-        future = asyncio.get_running_loop().run_in_executor(self._threads, inside.run, function)
+        future = asyncio.wrap_future(self._threads.submit(partial(inside.run, function)))
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
@@ -92,8 +89,7 @@ class Places:
 
     def close(self) -> None:
         """Let go of threads and processes; those still at work are left to end."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
         for pool in self._idle_processes:
             pool.shutdown(wait=False)
         for pool in self._busy_processes:

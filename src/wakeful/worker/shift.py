@@ -79,7 +79,7 @@ class Shift:
         self._writer = Writer(self._line, self._presence)
         self._loop = Loop(self._line, self._presence, self._writer, tasks, lanes, settings.poll_interval)
         self._loop.budget = budget
-        self._places = Places(lanes.slots, lambda run: Context(run, desk), lambda run: SyncContext(run, desk))
+        self._places = Places(lambda run: Context(run, desk), lambda run: SyncContext(run, desk))
         self._crew = self._loop.crew = Crew(handlers, lanes, self._places, self._ended, self._loop.alarm.ring)
         self._listening: asyncio.Task[None] | None = None
         self._duties: list[asyncio.Task[None]] = []

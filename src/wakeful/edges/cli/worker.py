@@ -120,18 +120,16 @@ def worker_flags(flags: Flags) -> dict[str, object]:
 
 def run_once(settings: Settings, flags: Flags, limit: int, as_json: bool) -> int:
     """Run at most `limit` jobs that are due, and print what came of it."""
-    from wakeful.edges.supervisor.process import leave
-
     app = open_app(settings, flags)
     summary = app.worker(**worker_flags(flags)).run_once(limit)
     click.echo(as_document(summary) if as_json else as_lines(summary))
-    return leave(0)
+    return 0
 
 
 def run_for_ever(settings: Settings, flags: Flags, tether: int | None, app_path: str | None) -> int:
     """Run jobs in this process. The exit code tells a supervisor why it ended."""
     from wakeful.edges.supervisor.plan import RECYCLED
-    from wakeful.edges.supervisor.process import leave, work
+    from wakeful.edges.supervisor.process import work
     from wakeful.edges.supervisor.tether import Tether, own_files
 
     line = Tether(tether) if tether is not None else None
@@ -143,7 +141,7 @@ def run_for_ever(settings: Settings, flags: Flags, tether: int | None, app_path:
     if worked.again:
         command = child_command(app_path, flags)
         os.execv(command[0], command)
-    return leave(RECYCLED if line is not None and worked.summary.limit is not None else 0)
+    return RECYCLED if line is not None and worked.summary.limit is not None else 0
 
 
 def supervise(app: str | None, flags: Flags) -> int:

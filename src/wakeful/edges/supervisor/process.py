@@ -7,8 +7,6 @@ import logging
 import os
 import signal
 import sys
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,9 +20,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("wakeful.supervisor")
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# Threads of handlers; idle ones end by themselves, within moments.
-PREFIX = "wakeful"
-SECONDS_TO_END = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +64,3 @@ def with_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None], relo
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop)
     loop.add_signal_handler(signal.SIGHUP, hang_up)
-
-
-def leave(code: int) -> int:
-    """The exit code; but with handlers left behind in threads, which Python would wait for, end here and now."""
-    until = time.monotonic() + SECONDS_TO_END
-    stuck = [thread for thread in threading.enumerate() if thread.name.startswith(PREFIX) and not thread.daemon]
-    for thread in stuck:
-        thread.join(max(0.0, until - time.monotonic()))
-    stuck = [thread for thread in stuck if thread.is_alive()]
-    if not stuck:
-        return code
-    log.warning(
-        "threads_left: handlers that did not end are cut off.",
-        extra={"event": "threads_left", "threads": len(stuck)},
-    )
-    logging.shutdown()
-    sys.stdout.flush()
-    os._exit(code)
