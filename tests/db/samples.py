@@ -65,12 +65,10 @@ EVERY_KIND_BACK: list[tuple[object, ...]] = [
 ]
 
 
-def failing(
-    sqlstate: str, message: str, detail: dict[str, object] | None = None, hint: str = ""
-) -> Statement[None]:
+def failing(sqlstate: str, message: str, detail: dict[str, object] | None = None, hint: str = "") -> Statement[None]:
     """A statement that the server answers with this error."""
-    block = sql.SQL(
-        "begin raise exception using errcode = {}, message = {}, detail = {}, hint = {}; end"
-    ).format(sqlstate, message, json.dumps(detail or {}), hint)
+    block = sql.SQL("begin raise exception using errcode = {}, message = {}, detail = {}, hint = {}; end").format(
+        sqlstate, message, json.dumps(detail or {}), hint
+    )
     text = sql.SQL("do {}").format(block.as_string()).as_string()
     return Statement(text.replace("%", "%%"), {}, nothing)

@@ -32,9 +32,7 @@ def three(write: Write) -> Path:
     """Three migrations, each with a table of its own, the second marked as breaking."""
     write("0001_core", "create table wakeful.one (id int);", "drop table wakeful.one;")
     write("0002_more", "-- More.\n-- breaking: yes\ncreate table wakeful.two ();", "drop table wakeful.two;")
-    return write(
-        "0003_last", "create table wakeful.three (a text default '%s');", "drop table wakeful.three;"
-    )
+    return write("0003_last", "create table wakeful.three (a text default '%s');", "drop table wakeful.three;")
 
 
 def tables(conn: psycopg.Connection[tuple[object, ...]]) -> set[str]:

@@ -91,9 +91,7 @@ def test_a_connection_says_who_it_is_and_commits_by_itself(database: Database) -
         assert conn.execute("select current_setting('application_name')").fetchone() == ("billing",)
 
 
-def test_statements_are_prepared_unless_switched_off(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_statements_are_prepared_unless_switched_off(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     with connect(database.dsn) as conn:
         assert conn.prepare_threshold == 5
     monkeypatch.setenv("WAKEFUL_PREPARE", "off")

@@ -133,9 +133,7 @@ def test_a_folder_of_somebody_else_is_left_alone(ordinary: Person, public: Path)
 
 
 @as_root
-def test_another_user_without_the_password_gets_nowhere(
-    tmp_path: Path, ordinary: Person, public: Path
-) -> None:
+def test_another_user_without_the_password_gets_nowhere(tmp_path: Path, ordinary: Person, public: Path) -> None:
     with Client(tmp_path) as client:
         facts = client.answer()
         with pytest.raises(psycopg.OperationalError, match="no password supplied"):

@@ -74,9 +74,7 @@ def test_the_shell_starts_the_server_and_is_its_user(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [["start"], ["shell"]])
-def test_an_error_is_one_sentence(
-    tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_is_one_sentence(tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WAKEFUL_PG_BIN", "/nowhere")
     assert _db(tmp_path, *command) == (
         1,

@@ -79,9 +79,7 @@ def test_the_wheel_comes_before_path_and_path_before_the_newest_installed(
     assert list(candidates()) == [tmp_path / "wheel", tmp_path / "path", *installed]
 
 
-def test_versions_before_the_oldest_supported_are_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_versions_before_the_oldest_supported_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old, good = tmp_path / str(OLDEST_MAJOR - 1) / "bin", tmp_path / str(OLDEST_MAJOR) / "bin"
     for folder, version in ((old, OLDEST_MAJOR - 1), (good, OLDEST_MAJOR)):
         _program(folder / "postgres", f"postgres (PostgreSQL) {version}.3 (Debian)")

@@ -113,9 +113,7 @@ def test_every_kind_of_value_goes_in_and_comes_back_alike(database: Database, st
 
 
 @each_async_stack
-async def test_every_kind_of_value_goes_in_and_comes_back_alike_async(
-    database: Database, stack: Async
-) -> None:
+async def test_every_kind_of_value_goes_in_and_comes_back_alike_async(database: Database, stack: Async) -> None:
     async with stack(database) as conn:
         assert await arun_on(conn, EVERY_KIND) == EVERY_KIND_BACK
 

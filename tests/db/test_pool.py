@@ -183,9 +183,7 @@ async def test_async_connections_that_the_server_has_closed_are_replaced_unseen(
     await pool.close()
 
 
-async def test_an_async_pool_tells_why_there_is_no_connection(
-    database: Database, blank_database: Database
-) -> None:
+async def test_an_async_pool_tells_why_there_is_no_connection(database: Database, blank_database: Database) -> None:
     refused = AsyncPool(make_conninfo(database.dsn, password="hunter2"))
     with pytest.raises(DatabaseUnavailable, match="refused the password"):
         async with refused.connection():

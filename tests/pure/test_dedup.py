@@ -63,9 +63,7 @@ def test_the_key_names_task_and_tenant_or_global() -> None:
 
 
 @given(documents, st.randoms(use_true_random=False))
-def test_the_order_of_keys_and_the_way_through_json_change_nothing(
-    value: object, chance: random.Random
-) -> None:
+def test_the_order_of_keys_and_the_way_through_json_change_nothing(value: object, chance: random.Random) -> None:
     text = canonical_json(value)
     assert canonical_json(json.loads(text, parse_float=Decimal)) == text
     assert canonical_json(json.loads(json.dumps(shuffled(value, chance)))) == text
@@ -73,9 +71,7 @@ def test_the_order_of_keys_and_the_way_through_json_change_nothing(
 
 @given(documents)
 def test_the_payloads_encoder_writes_numbers_of_the_same_value(value: object) -> None:
-    assert canonical_json(json.loads(msgspec.json.encode(value), parse_float=Decimal)) == canonical_json(
-        value
-    )
+    assert canonical_json(json.loads(msgspec.json.encode(value), parse_float=Decimal)) == canonical_json(value)
 
 
 def shuffled(value: object, chance: random.Random) -> object:

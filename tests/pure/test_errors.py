@@ -69,9 +69,7 @@ def test_a_message_is_a_sentence_that_can_be_shown(error: WakefulError) -> None:
 
 
 def test_every_error_is_of_one_tree_and_has_a_docstring_of_its_own() -> None:
-    kinds = [
-        kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, BaseException)
-    ]
+    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, BaseException)]
     assert len(kinds) == 14
     assert all(issubclass(kind, WakefulError) for kind in kinds)
     assert all(vars(kind).get("__doc__") for kind in kinds)

@@ -139,9 +139,7 @@ def test_every_type_arrives_as_it_was_sent() -> None:
     codec.resolve()
     arrived = codec.decode(codec.encode(codec.bind(**sent)))
     assert arrived == sent
-    assert {name: type(value) for name, value in arrived.items()} == {
-        name: type(value) for name, value in sent.items()
-    }
+    assert {name: type(value) for name, value in arrived.items()} == {name: type(value) for name, value in sent.items()}
 
 
 def test_unannotated_parameters_get_plain_json() -> None:
@@ -149,9 +147,7 @@ def test_unannotated_parameters_get_plain_json() -> None:
         ...
 
     codec = PayloadCodec.of(handler)
-    bound = codec.bind(
-        (1, 2), b={"id": UUID(int=5), "at": datetime(2024, 1, 1, tzinfo=UTC), "o": Line(Decimal("1.5"))}
-    )
+    bound = codec.bind((1, 2), b={"id": UUID(int=5), "at": datetime(2024, 1, 1, tzinfo=UTC), "o": Line(Decimal("1.5"))})
     assert codec.decode(codec.encode(bound)) == {
         "a": [1, 2],
         "b": {
@@ -169,9 +165,7 @@ def test_arguments_bind_as_in_a_call_and_defaults_stay_with_the_handler() -> Non
     codec = PayloadCodec.of(send)
     assert codec.bind("a@b") == {"to": "a@b"}
     assert codec.bind("a@b", "hi") == {"to": "a@b", "subject": "hi"}
-    assert (
-        codec.bind("a@b", urgent=True) == codec.bind(to="a@b", urgent=True) == {"to": "a@b", "urgent": True}
-    )
+    assert codec.bind("a@b", urgent=True) == codec.bind(to="a@b", urgent=True) == {"to": "a@b", "urgent": True}
     assert codec.bind_mapping({"to": "a@b"}) == {"to": "a@b"}
     assert codec.decode('{"to": "a@b"}') == {"to": "a@b"}
 
@@ -371,9 +365,7 @@ def typed(order: Order, ratios: dict[str, float], moments: list[datetime]) -> No
 @given(
     st.builds(
         Order,
-        st.lists(
-            st.builds(Line, st.decimals(allow_nan=False, allow_infinity=False), st.integers()), max_size=3
-        ),
+        st.lists(st.builds(Line, st.decimals(allow_nan=False, allow_infinity=False), st.integers()), max_size=3),
         st.none() | st.datetimes(timezones=st.just(UTC)),
         st.sets(texts, max_size=3),
     ),

@@ -173,9 +173,7 @@ def test_relatives_of_plain_values_pass_as_what_they_are(value: Any, arrived: ob
     assert codec.decode(codec.encode(codec.bind(value))) == {"value": arrived}
 
 
-@pytest.mark.parametrize(
-    "value", [Text("\x00"), Real("nan"), Moment(2024, 1, 1), UserDict({"a": NAN}), deque([NAN])]
-)
+@pytest.mark.parametrize("value", [Text("\x00"), Real("nan"), Moment(2024, 1, 1), UserDict({"a": NAN}), deque([NAN])])
 def test_relatives_of_plain_values_are_checked_as_well(value: Any) -> None:
     with pytest.raises(PayloadError) as refused:
         encode({"value": value})
@@ -257,9 +255,7 @@ def test_a_value_that_does_not_fit_its_annotation_is_named_by_its_path(
         ('{"order": {"lines": []}, "by_id": {"1": {"name": 5}}}', "by_id['1'].name", "expected `str`"),
     ],
 )
-def test_a_stored_payload_that_does_not_fit_the_handler_is_refused_by_path(
-    text: str, field: str, problem: str
-) -> None:
+def test_a_stored_payload_that_does_not_fit_the_handler_is_refused_by_path(text: str, field: str, problem: str) -> None:
     for form in (text, text.encode()):
         with pytest.raises(PayloadError) as refused:
             PayloadCodec.of(ship).decode(form)
@@ -345,6 +341,4 @@ def depth(value: object) -> int:
 @given(brackets)
 def test_depth_is_read_from_the_text_whatever_is_in_its_strings(value: object) -> None:
     text = msgspec.json.encode(value)
-    assert [nests_deeper(text, levels) for levels in range(8)] == [
-        depth(value) > levels for levels in range(8)
-    ]
+    assert [nests_deeper(text, levels) for levels in range(8)] == [depth(value) > levels for levels in range(8)]

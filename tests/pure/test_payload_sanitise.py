@@ -105,16 +105,8 @@ def test_a_result_that_is_too_large_is_cut() -> None:
 
 
 values = st.recursive(
-    st.none()
-    | st.floats()
-    | st.integers()
-    | st.text(st.characters())
-    | st.binary()
-    | st.decimals()
-    | st.datetimes(),
-    lambda inner: (
-        st.lists(inner) | st.dictionaries(st.text(st.characters()) | st.integers(), inner) | st.tuples(inner)
-    ),
+    st.none() | st.floats() | st.integers() | st.text(st.characters()) | st.binary() | st.decimals() | st.datetimes(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters()) | st.integers(), inner) | st.tuples(inner),
     max_leaves=10,
 )
 

@@ -107,9 +107,7 @@ def test_an_exponential_wait_stays_around_its_curve_and_below_the_cap(
 
 
 @given(seconds, st.floats(1, 10), seconds, jitters, draws)
-def test_exponential_waits_never_shrink(
-    base: float, factor: float, more: float, jitter: float, chance: float
-) -> None:
+def test_exponential_waits_never_shrink(base: float, factor: float, more: float, jitter: float, chance: float) -> None:
     policy = Exponential(base, factor, base + more, jitter)
     grown = [delay for delay in waits(policy, 40, lambda: chance) if delay is not None]
     assert len(grown) == 40

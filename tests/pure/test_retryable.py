@@ -32,9 +32,7 @@ def test_backoff_grows_and_stays_within_its_bounds(attempts: int) -> None:
     assert 1 <= backoff(attempts).total_seconds() <= backoff(attempts + 1).total_seconds() <= 60
 
 
-@pytest.mark.parametrize(
-    "state", ["failed", "dead", "pending", "queued", "ready", "scheduled", "waiting", " FAILED "]
-)
+@pytest.mark.parametrize("state", ["failed", "dead", "pending", "queued", "ready", "scheduled", "waiting", " FAILED "])
 def test_a_job_may_start_again_until_its_starts_are_used_up(state: str) -> None:
     assert [can_retry(state, attempts) for attempts in range(7)] == [True] * 5 + [False] * 2
     assert can_retry(state, 2, max_attempts=3)
@@ -51,9 +49,7 @@ def test_what_runs_or_is_over_does_not_start_again(state: str) -> None:
 
 @pytest.mark.parametrize("state", ["", "fail", "complete", None, 3])
 def test_an_unknown_state_is_refused(state: Any) -> None:
-    with pytest.raises(
-        InvalidOption, match=r"state is .*, which is no state of a job: use one of canceled, "
-    ):
+    with pytest.raises(InvalidOption, match=r"state is .*, which is no state of a job: use one of canceled, "):
         can_retry(state, 0)
 
 

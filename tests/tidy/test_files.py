@@ -56,9 +56,7 @@ def test_no_file_names_a_machine_of_ours() -> None:
 
 
 def test_no_file_names_a_package_registry() -> None:
-    assert not places_of(
-        r"\b(pypi\.org|pythonhosted\.org|npmjs\.org|deb\.debian\.org)\b|--(extra-)?index-url\b"
-    )
+    assert not places_of(r"\b(pypi\.org|pythonhosted\.org|npmjs\.org|deb\.debian\.org)\b|--(extra-)?index-url\b")
 
 
 def test_text_ends_with_one_newline_and_lines_with_no_blanks() -> None:
@@ -79,6 +77,4 @@ def words_of(path: Path) -> set[str]:
 
 def places_of(pattern: str) -> list[str]:
     wanted = re.compile(pattern)
-    return [
-        f"{where}: {line.strip()}" for path in files() for where, line in lines(path) if wanted.search(line)
-    ]
+    return [f"{where}: {line.strip()}" for path in files() for where, line in lines(path) if wanted.search(line)]

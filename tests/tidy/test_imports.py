@@ -54,12 +54,7 @@ def test_every_folder_of_the_package_is_seen_by_the_import_contracts() -> None:
 
 
 def test_the_database_is_never_mocked() -> None:
-    mocks = [
-        where
-        for path in below(ROOT / "tests", ".py")
-        for where, name in imports(path)
-        if name == "unittest.mock"
-    ]
+    mocks = [where for path in below(ROOT / "tests", ".py") for where, name in imports(path) if name == "unittest.mock"]
     assert not mocks
 
 

@@ -47,9 +47,7 @@ def test_a_lock_names_no_address(lock: Path) -> None:
 
 def pins(lock: Path) -> Iterator[tuple[str, str, str]]:
     """Name and version of each package in the lock, and what stands behind them."""
-    for found in re.finditer(
-        r"^([a-z0-9.\-]+)==([^\s;]+)((?:.*\\\n)*.*)", lock.read_text("utf-8"), re.MULTILINE
-    ):
+    for found in re.finditer(r"^([a-z0-9.\-]+)==([^\s;]+)((?:.*\\\n)*.*)", lock.read_text("utf-8"), re.MULTILINE):
         yield found[1], found[2], found[3]
 
 

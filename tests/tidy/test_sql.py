@@ -36,9 +36,7 @@ def test_whatever_is_created_is_schema_qualified(path: Path) -> None:
 @each_file
 def test_functions_that_act_as_the_owner_pin_their_search_path(path: Path) -> None:
     opened = [
-        name
-        for name, head in functions(path)
-        if "security definer" in head and PINNED not in " ".join(head.split())
+        name for name, head in functions(path) if "security definer" in head and PINNED not in " ".join(head.split())
     ]
     assert not opened
 

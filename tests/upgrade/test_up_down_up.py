@@ -109,9 +109,7 @@ def fill(conn: psycopg.Connection[Any]) -> None:
             conn.execute("select wakeful.complete(%s, %s, %s, '{\"ok\": true}')", fence)
         elif task != "run":
             final = task == "die"
-            conn.execute(
-                "select wakeful.fail(%s, %s, %s, 'Boom', 'it broke', no_retry => %s)", [*fence, final]
-            )
+            conn.execute("select wakeful.fail(%s, %s, %s, 'Boom', 'it broke', no_retry => %s)", [*fence, final])
     conn.execute("select wakeful.enqueue('wait')")
 
 

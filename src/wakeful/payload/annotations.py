@@ -59,14 +59,10 @@ def _inspected(signature: Signature, name: str, hint: Any) -> list[types.Type]:
     try:
         kinds = list(_every(types.type_info(hint), set()))
     except (TypeError, NameError) as error:
-        raise PayloadError(
-            name, f"of {signature.name} cannot be read from JSON ({error}): {advice}"
-        ) from error
+        raise PayloadError(name, f"of {signature.name} cannot be read from JSON ({error}): {advice}") from error
     for kind in kinds:
         if isinstance(kind, types.CustomType) and kind.cls is not object and not is_model_class(kind.cls):
-            raise PayloadError(
-                name, f"of {signature.name} cannot be read from JSON as {kind.cls!r}: {advice}"
-            )
+            raise PayloadError(name, f"of {signature.name} cannot be read from JSON as {kind.cls!r}: {advice}")
     return kinds
 
 

@@ -76,9 +76,7 @@ class PayloadCodec:
         bound = dict(zip(signature.positional, args, strict=False))
         for name in kwargs:
             if name in bound:
-                raise PayloadError(
-                    name, f"of {signature.name} is given twice: by position and by name; give it once."
-                )
+                raise PayloadError(name, f"of {signature.name} is given twice: by position and by name; give it once.")
         bound.update(kwargs)
         return self.bind_mapping(bound)
 
@@ -113,9 +111,7 @@ class PayloadCodec:
 
     def all_certain(self, texts: list[bytes], rows: list[Arguments], limit_bytes: int) -> bool:
         """Whether the fast checks pass for all rows at once; False means: look at each."""
-        if max(map(len, texts), default=0) > limit_bytes or any(
-            nests_deeper(text, MOST_LEVELS) for text in texts
-        ):
+        if max(map(len, texts), default=0) > limit_bytes or any(nests_deeper(text, MOST_LEVELS) for text in texts):
             return False
         if self.signature.takes_extra:
             return False
@@ -183,9 +179,7 @@ def encode_many(
     return texts
 
 
-def _encode_chunk(
-    codec: PayloadCodec, chunk: list[Mapping[str, object]], first: int, limit_bytes: int
-) -> list[str]:
+def _encode_chunk(codec: PayloadCodec, chunk: list[Mapping[str, object]], first: int, limit_bytes: int) -> list[str]:
     try:
         bound = [codec.bind_mapping(arguments) for arguments in chunk]
         texts = [to_text(arguments) for arguments in bound]

@@ -52,9 +52,7 @@ def to_text(value: object, root: tuple[Step, ...] = ()) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         refuse_fault(value, value, root)
         refuse_fault(value, UNKNOWN, root)
-        raise PayloadError(
-            joined(root), f"cannot be encoded as JSON ({error}): send plain values."
-        ) from error
+        raise PayloadError(joined(root), f"cannot be encoded as JSON ({error}): send plain values.") from error
 
 
 def check_text(text: bytes, value: object, limit_bytes: int, root: tuple[Step, ...] = ()) -> None:

@@ -114,9 +114,7 @@ def _unencodable(value: object, path: tuple[Step, ...]) -> Fault | None:
         advice = "send plain values, a dataclass, a msgspec Struct or a pydantic model."
         kind = type(value)
         reason = "" if str(error).startswith("Encoding objects of type") else f" ({error})"
-        return Fault(
-            joined(path), f"is a {kind.__module__}.{kind.__qualname__}, which is not JSON{reason}: {advice}"
-        )
+        return Fault(joined(path), f"is a {kind.__module__}.{kind.__qualname__}, which is not JSON{reason}: {advice}")
     return None
 
 

@@ -79,9 +79,7 @@ def status(as_json: bool, dsn: str | None) -> None:
 
 @migrate.command()
 @click.argument("direction", type=click.Choice(["up", "down"]), default="up")
-@click.option(
-    "--from", "start", type=click.IntRange(min=0), metavar="N", help="As if at N; asks no database."
-)
+@click.option("--from", "start", type=click.IntRange(min=0), metavar="N", help="As if at N; asks no database.")
 @click.option("--to", type=click.IntRange(min=0), metavar="N", help="Up to, or back to, version N.")
 @dsn_option
 def sql(direction: Literal["up", "down"], start: int | None, to: int | None, dsn: str | None) -> None:
