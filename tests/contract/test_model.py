@@ -324,7 +324,7 @@ def play(db: Session, how: settings) -> None:
 # What is taken out, and of which functions: the guards that make a claim a claim.
 GUARDS = {
     "the epoch, when completing": {"complete_1": "j.epoch = s.epoch and "},
-    "the epoch, otherwise": {"pass_fence": "j.epoch = s.epoch and ", "settle_1": " and j.epoch = s.epoch"},
+    "the epoch, otherwise": {"pass_fence": "j.epoch = s.epoch and "},
     "the worker, when completing": {"complete_1": "j.worker_id = complete_1.worker_id and "},
     "the worker, otherwise": {"pass_fence": "j.worker_id = pass_fence.worker_id and "},
     "the epoch, when extending": {"extend_1": "j.epoch = s.epoch and "},

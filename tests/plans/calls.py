@@ -42,16 +42,17 @@ def present(db: Session) -> None:
 
 
 def holding(db: Session) -> None:
-    """The worker holds ten jobs."""
+    """The worker holds a hundred jobs: enough for a plan to show that it goes through them once for each."""
     present(db)
-    _HELD[:], _ = worker_claim(db, _WORKER, want=10)
+    enqueue_many(db, [{"task": "t", "priority": 9} for _ in range(90)])
+    _HELD[:], _ = worker_claim(db, _WORKER, want=100)
 
 
 def held_ids() -> tuple[list[UUID], list[int]]:
     return [held.id for held in _HELD], [held.epoch for held in _HELD]
 
 
-def complete_ten(db: Session) -> None:
+def complete_all_held(db: Session) -> None:
     ids, epochs = held_ids()
     call(db, "complete_1", worker_id=_WORKER, ids=ids, epochs=epochs)
 
@@ -61,17 +62,17 @@ def turn(db: Session) -> None:
     worker_claim(db, _WORKER, want=10, tend=False, done_ids=ids, done_epochs=epochs)
 
 
-def fail_ten(db: Session) -> None:
+def fail_all(db: Session) -> None:
     ids, epochs = held_ids()
     endings = [(id, epoch, "failed", "1 day") for id, epoch in zip(ids, epochs, strict=True)]
     assert settle(db, _WORKER, endings) == []
 
 
-def extend_ten(db: Session) -> None:
+def extend_all(db: Session) -> None:
     ids, epochs = held_ids()
     query(
         db,
-        "select * from wakeful.extend_1(%s, %s, %s::bigint[], array_fill(interval '1 day', array[10]))",
+        "select * from wakeful.extend_1(%s, %s, %s::bigint[], array_fill(interval '1 day', array[100]))",
         *(_WORKER, ids, epochs),
     )
 
@@ -133,16 +134,16 @@ CALLS = {
     "claim_1 of one that must run alone": Call(
         partial(worker_claim, worker=_WORKER, want=1, alone=True, tend=False), present
     ),
-    "claim_1 that completes the last batch": Call(turn, holding),
+    "claim_1 that completes the last batch": Call(turn, holding, most_rows=400),
     "pulse_1": Call(lambda db: call(db, "pulse_1", worker_id=_WORKER, lease="1 hour", canary=1, **_SERVED), present),
     "claim of everything": Call(partial(claim, worker=_WORKER, want=10), present),
-    "complete_1": Call(complete_ten, holding),
+    "complete_1": Call(complete_all_held, holding, most_rows=400),
     "complete_1 that is refused": Call(
         lambda db: call(db, "complete_1", worker_id=_WORKER, ids=[uuid4() for _ in range(10)], epochs=[1] * 10)
     ),
-    "settle_1": Call(fail_ten, holding),
-    "extend_1": Call(extend_ten, holding),
-    "leave_1": Call(lambda db: value(db, "leave_1", worker_id=_WORKER), holding),
+    "settle_1": Call(fail_all, holding, most_rows=400),
+    "extend_1": Call(extend_all, holding, most_rows=400),
+    "leave_1": Call(lambda db: value(db, "leave_1", worker_id=_WORKER), holding, most_rows=400),
     "promote": Call(lambda db: value(db, "promote", queues=["default"], tasks=["t"]), due),
     "rescue": Call(lambda db: value(db, "rescue"), lapsed),
     "expire": Call(lambda db: value(db, "expire"), lambda db: enqueue(db, expires_at="2001-01-01")),

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.sessions import Session, value
-from tests.worker.work import comes_to, report, soon, starting, working
+from tests.worker.work import comes_to, heard, report, soon, starting, working
 from wakeful.app import Wakeful
 from wakeful.edges.testing import Database
 from wakeful.run.context import Context, SyncContext
@@ -73,7 +73,7 @@ async def test_a_handler_that_finishes_all_the_same_has_its_outcome(app: Wakeful
 
     async with working(app):
         id = await t.aenqueue()
-        await began.wait()
+        await heard(began)
         value(db, "cancel", id=id)
         assert (await comes_to(db, id, "completed"))["result"] == "done nevertheless"
 
@@ -91,7 +91,7 @@ async def test_a_cancelled_job_that_fails_is_not_retried(app: Wakeful, db: Sessi
 
     async with working(app):
         id = await t.aenqueue()
-        await began.wait()
+        await heard(began)
         value(db, "cancel", id=id)
         assert (await comes_to(db, id, "cancelled"))["attempts"][0]["message"] == "while cleaning up"
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.sessions import Session, call, query, scalar, value
 from tests.worker.processes import Fleet, Journal, until
-from tests.worker.work import comes_to, report, soon, starting
+from tests.worker.work import comes_to, heard, report, soon, starting
 from wakeful.app import Wakeful
 from wakeful.run.context import Context, SyncContext
 
@@ -105,11 +105,12 @@ async def test_one_that_is_stopped_gives_back_what_it_claims_in_that_very_moment
 async def test_a_worker_that_is_cancelled_tells_its_handlers_and_gives_back(
     app: Wakeful, db: Session, kind: str
 ) -> None:
-    told = asyncio.Event()
+    began, told = asyncio.Event(), asyncio.Event()
     clock = asyncio.get_running_loop()
 
     @app.task(name="loop")
     async def on_loop(ctx: Context) -> None:
+        began.set()
         try:
             await asyncio.sleep(3600)
         finally:
@@ -118,16 +119,17 @@ async def test_a_worker_that_is_cancelled_tells_its_handlers_and_gives_back(
 
     @app.task(name="thread")
     def in_thread(ctx: SyncContext) -> None:
+        clock.call_soon_threadsafe(began.set)
         assert ctx.wait(60)
         clock.call_soon_threadsafe(told.set)
 
     running = asyncio.create_task(app.worker().arun())
     id = await app.aenqueue(kind)
-    await comes_to(db, id, "running")
+    await heard(began)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    await told.wait()
+    await heard(told)
     assert (report(db, id)["state"], report(db, id)["attempt"]) == ("ready", 0)
     assert not query(db, "select from wakeful.worker")
 
@@ -144,7 +146,7 @@ async def test_what_is_given_back_starts_elsewhere_at_once(app: Wakeful, db: Ses
 
     async with starting(app, concurrency=1) as leaving:
         id = await t.aenqueue()
-        await first.wait()
+        await heard(first)
         async with starting(app, concurrency=1):
             leaving.stop()
             leaving.stop()

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -264,10 +263,12 @@ class Shift:
         self._crew.hand_back()
         await self._crew.end(LAST_MOMENT)
         self._presence.end_beat()
-        for task in (*self._duties, *([self._listening] if self._listening else [])):
+        beside = [*self._duties, *([self._listening] if self._listening else [])]
+        for task in beside:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        if beside:
+            # Not awaited for ever: before Python 3.12 a cancellation that meets incoming data can be swallowed.
+            await asyncio.wait(beside, timeout=LAST_MOMENT)
         self._places.close()
         try:
             if not await answered(self._say_farewell(), LAST_WORDS):

@@ -78,6 +78,9 @@ class Worker:
             raise InvalidOption("limit", f"is {limit}: give at least 1.")
         self._stops = 0
         dsn = await asyncio.to_thread(lambda: self._database.dsn)
+        # Its first connection checks that the schema fits: a worker must not find out halfway.
+        async with self._database.aconnection():
+            pass
         settings = self._settings
         if limit is not None and not settings.queues:
             settings = replace(settings, concurrency=min(settings.concurrency, limit))

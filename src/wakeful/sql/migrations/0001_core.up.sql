@@ -1718,10 +1718,11 @@ create function wakeful.history_of(job wakeful.job, ended wakeful.ended_attempt,
 create function wakeful.end_attempts(ends wakeful.ended_attempt[], at timestamptz) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
+    ids constant uuid[] := array(select e.id from unnest(ends) e);
     again record;
 begin
     for again in
@@ -1734,7 +1735,7 @@ begin
                 attempts = wakeful.history_of(j, e, at),
                 worker_id = null, lease_expires_at = null, updated_at = at
             from unnest(ends) e
-            where j.id = e.id and j.state + 0 = 2 and j.cancel_requested_at is null
+            where j.id = any (ids) and j.id = e.id and j.state + 0 = 2 and j.cancel_requested_at is null
               and e.retry_in is not null and (not e.charged or j.attempt < j.max_attempts)
             returning j.queue, j.task, j.run_at, j.rank, j.ready_at, j.id
         )
@@ -1745,9 +1746,9 @@ begin
     end loop;
     perform wakeful.retire_cancelled(array(
         select e from unnest(ends) e join wakeful.job j on j.id = e.id
-        where j.state + 0 = 2 and j.cancel_requested_at is not null), at);
+        where j.id = any (ids) and j.state + 0 = 2 and j.cancel_requested_at is not null), at);
     perform wakeful.retire_dead(array(
-        select e from unnest(ends) e join wakeful.job j on j.id = e.id where j.state + 0 = 2), at);
+        select e from unnest(ends) e join wakeful.job j on j.id = e.id where j.id = any (ids) and j.state + 0 = 2), at);
 end
 $$;
 
@@ -1755,10 +1756,11 @@ $$;
 create function wakeful.retire_cancelled(ends wakeful.ended_attempt[], at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
+    ids constant uuid[] := array(select e.id from unnest(ends) e);
     retired integer;
     reruns jsonb[];
 begin
@@ -1766,7 +1768,7 @@ begin
         return 0;
     end if;
     with gone as (
-        delete from wakeful.job j using unnest(ends) e where j.id = e.id returning j as job, e as ended
+        delete from wakeful.job j using unnest(ends) e where j.id = any (ids) and j.id = e.id returning j as job, e as ended
     ), kept as (
         insert into wakeful.finished_job (
             id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at, expires_at,
@@ -1792,10 +1794,11 @@ $$;
 create function wakeful.retire_dead(ends wakeful.ended_attempt[], at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
+    ids constant uuid[] := array(select e.id from unnest(ends) e);
     retired integer;
     reruns jsonb[];
 begin
@@ -1803,7 +1806,7 @@ begin
         return 0;
     end if;
     with gone as (
-        delete from wakeful.job j using unnest(ends) e where j.id = e.id returning j as job, e as ended
+        delete from wakeful.job j using unnest(ends) e where j.id = any (ids) and j.id = e.id returning j as job, e as ended
     ), kept as (
         insert into wakeful.dead_letter (
             id, task, queue, tenant, correlation_id, error_code, error_message, error_details, died_at, original_job)
@@ -1965,19 +1968,21 @@ begin
 end
 $$;
 
--- Locks through the fence, in id order, waiting; returns the ids that pass it.
-create function wakeful.pass_fence(worker_id uuid, ids uuid[], epochs bigint[]) returns uuid[]
+-- Locks through the fence, in id order, waiting; returns the places of the claims that pass it. By place, because a set may
+-- hold a stale and the current claim of one job. The ids are asked for twice, and joined by hash, so that no plan walks the
+-- whole table: to one that was made while it was empty, that looks cheapest.
+create function wakeful.pass_fence(worker_id uuid, ids uuid[], epochs bigint[]) returns integer[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 begin
     return array(
-        select j.id
-        from (select s.id, s.epoch from unnest(ids, epochs) s(id, epoch) order by s.id) s
+        select s.place::integer
+        from (select s.id, s.epoch, s.place from unnest(ids, epochs) with ordinality s(id, epoch, place) order by s.id) s
         join wakeful.job j on j.id = s.id
-        where j.epoch = s.epoch and j.worker_id = pass_fence.worker_id and j.state + 0 = 2
+        where j.id = any (ids) and j.epoch = s.epoch and j.worker_id = pass_fence.worker_id and j.state + 0 = 2
         for update of j);
 end
 $$;
@@ -1990,18 +1995,16 @@ create function wakeful.settle_1(
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
     at constant timestamptz := wakeful.now();
-    passed constant uuid[] := wakeful.pass_fence(settle_1.worker_id, ids, epochs);
-    -- By epoch too: a batch may hold a stale and the current claim of one job.
+    passed constant integer[] := wakeful.pass_fence(settle_1.worker_id, ids, epochs);
     ends constant wakeful.ended_attempt[] := array(
         select row(s.id, s.outcome, s.code, s.message, s.details::jsonb, s.retry_in, s.outcome = 'failed')::wakeful.ended_attempt
-        from unnest(ids, epochs, outcomes, codes, messages, settle_1.details, retry_ins)
-            s(id, epoch, outcome, code, message, details, retry_in)
-        where s.id = any (passed) and exists (select from wakeful.job j where j.id = s.id and j.epoch = s.epoch));
+        from unnest(ids, outcomes, codes, messages, settle_1.details, retry_ins) with ordinality
+            s(id, outcome, code, message, details, retry_in, place)
+        where s.place = any (passed));
 begin
     if exists (select from unnest(outcomes) o(outcome)
         where o.outcome is null or o.outcome not in ('failed', 'snoozed', 'released', 'cancelled')) then
@@ -2010,7 +2013,7 @@ begin
     perform wakeful.retire_cancelled(array(select e from unnest(ends) e where e.outcome = 'cancelled'), at);
     perform wakeful.end_attempts(array(select e from unnest(ends) e where e.outcome <> 'cancelled'), at);
     if cardinality(passed) < cardinality(ids) then
-        return query select * from wakeful.refusals(settle_1.worker_id, ids, epochs, passed);
+        return query select * from wakeful.refusals(settle_1.worker_id, ids, epochs, array(select e.id from unnest(ends) e));
     end if;
 end
 $$;
@@ -2020,32 +2023,33 @@ create function wakeful.extend_1(worker_id uuid, ids uuid[], epochs bigint[], le
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
     at constant timestamptz := wakeful.now();
-    passed uuid[];
+    passed integer[];
 begin
     -- A job without any lease would be nobody's to rescue.
     if cardinality(leases) is distinct from cardinality(ids) or (interval '0' < all (leases)) is not true then
         perform wakeful.refuse('WF003', 'a lease is missing or not positive', 'Give one for each job, such as 5 minutes.');
     end if;
     passed := array(
-        select j.id
-        from (select s.id, s.epoch from unnest(ids, epochs) s(id, epoch) order by s.id) s
+        select s.place::integer
+        from (select s.id, s.epoch, s.place from unnest(ids, epochs) with ordinality s(id, epoch, place) order by s.id) s
         join wakeful.job j on j.id = s.id
-        where j.epoch = s.epoch and j.worker_id = extend_1.worker_id and j.state + 0 = 2
+        where j.id = any (ids) and j.epoch = s.epoch and j.worker_id = extend_1.worker_id and j.state + 0 = 2
         for update of j skip locked);
     update wakeful.job j set lease_expires_at = at + s.lease, updated_at = at
-    from unnest(ids, epochs, leases) s(id, epoch, lease)
-    where j.id = s.id and j.epoch = s.epoch and j.id = any (passed);
+    from unnest(ids, leases) with ordinality s(id, lease, place)
+    where j.id = any (ids) and j.id = s.id and s.place = any (passed);
     if cardinality(passed) < cardinality(ids) then
         return query
-        select r.id, case when exists (
-            select from unnest(ids, epochs) s(id, epoch) join wakeful.job j on j.id = s.id and j.epoch = s.epoch
-            where s.id = r.id and j.worker_id = extend_1.worker_id and j.state + 0 = 2) then 'locked' else r.refused end
-        from wakeful.refusals(extend_1.worker_id, ids, epochs, passed) r;
+        select r.id, case when r.id = any (array(
+            select j.id from unnest(ids, epochs) s(id, epoch) join wakeful.job j on j.id = s.id and j.epoch = s.epoch
+            where j.id = any (ids) and j.worker_id = extend_1.worker_id and j.state + 0 = 2)) then 'locked' else r.refused end
+        from wakeful.refusals(extend_1.worker_id, ids, epochs,
+            array(select s.id from unnest(ids) with ordinality s(id, place) where s.place = any (passed))) r;
     end if;
 end
 $$;

@@ -24,10 +24,11 @@ create function wakeful.history_of(job wakeful.job, ended wakeful.ended_attempt,
 create function wakeful.end_attempts(ends wakeful.ended_attempt[], at timestamptz) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
+    ids constant uuid[] := array(select e.id from unnest(ends) e);
     again record;
 begin
     for again in
@@ -40,7 +41,7 @@ begin
                 attempts = wakeful.history_of(j, e, at),
                 worker_id = null, lease_expires_at = null, updated_at = at
             from unnest(ends) e
-            where j.id = e.id and j.state + 0 = 2 and j.cancel_requested_at is null
+            where j.id = any (ids) and j.id = e.id and j.state + 0 = 2 and j.cancel_requested_at is null
               and e.retry_in is not null and (not e.charged or j.attempt < j.max_attempts)
             returning j.queue, j.task, j.run_at, j.rank, j.ready_at, j.id
         )
@@ -51,9 +52,9 @@ begin
     end loop;
     perform wakeful.retire_cancelled(array(
         select e from unnest(ends) e join wakeful.job j on j.id = e.id
-        where j.state + 0 = 2 and j.cancel_requested_at is not null), at);
+        where j.id = any (ids) and j.state + 0 = 2 and j.cancel_requested_at is not null), at);
     perform wakeful.retire_dead(array(
-        select e from unnest(ends) e join wakeful.job j on j.id = e.id where j.state + 0 = 2), at);
+        select e from unnest(ends) e join wakeful.job j on j.id = e.id where j.id = any (ids) and j.state + 0 = 2), at);
 end
 $$;
 
@@ -61,10 +62,11 @@ $$;
 create function wakeful.retire_cancelled(ends wakeful.ended_attempt[], at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
+    ids constant uuid[] := array(select e.id from unnest(ends) e);
     retired integer;
     reruns jsonb[];
 begin
@@ -72,7 +74,7 @@ begin
         return 0;
     end if;
     with gone as (
-        delete from wakeful.job j using unnest(ends) e where j.id = e.id returning j as job, e as ended
+        delete from wakeful.job j using unnest(ends) e where j.id = any (ids) and j.id = e.id returning j as job, e as ended
     ), kept as (
         insert into wakeful.finished_job (
             id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at, expires_at,
@@ -98,10 +100,11 @@ $$;
 create function wakeful.retire_dead(ends wakeful.ended_attempt[], at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
+    ids constant uuid[] := array(select e.id from unnest(ends) e);
     retired integer;
     reruns jsonb[];
 begin
@@ -109,7 +112,7 @@ begin
         return 0;
     end if;
     with gone as (
-        delete from wakeful.job j using unnest(ends) e where j.id = e.id returning j as job, e as ended
+        delete from wakeful.job j using unnest(ends) e where j.id = any (ids) and j.id = e.id returning j as job, e as ended
     ), kept as (
         insert into wakeful.dead_letter (
             id, task, queue, tenant, correlation_id, error_code, error_message, error_details, died_at, original_job)

@@ -80,19 +80,21 @@ begin
 end
 $$;
 
--- Locks through the fence, in id order, waiting; returns the ids that pass it.
-create function wakeful.pass_fence(worker_id uuid, ids uuid[], epochs bigint[]) returns uuid[]
+-- Locks through the fence, in id order, waiting; returns the places of the claims that pass it. By place, because a set may
+-- hold a stale and the current claim of one job. The ids are asked for twice, and joined by hash, so that no plan walks the
+-- whole table: to one that was made while it was empty, that looks cheapest.
+create function wakeful.pass_fence(worker_id uuid, ids uuid[], epochs bigint[]) returns integer[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 begin
     return array(
-        select j.id
-        from (select s.id, s.epoch from unnest(ids, epochs) s(id, epoch) order by s.id) s
+        select s.place::integer
+        from (select s.id, s.epoch, s.place from unnest(ids, epochs) with ordinality s(id, epoch, place) order by s.id) s
         join wakeful.job j on j.id = s.id
-        where j.epoch = s.epoch and j.worker_id = pass_fence.worker_id and j.state + 0 = 2
+        where j.id = any (ids) and j.epoch = s.epoch and j.worker_id = pass_fence.worker_id and j.state + 0 = 2
         for update of j);
 end
 $$;
@@ -105,18 +107,16 @@ create function wakeful.settle_1(
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
     at constant timestamptz := wakeful.now();
-    passed constant uuid[] := wakeful.pass_fence(settle_1.worker_id, ids, epochs);
-    -- By epoch too: a batch may hold a stale and the current claim of one job.
+    passed constant integer[] := wakeful.pass_fence(settle_1.worker_id, ids, epochs);
     ends constant wakeful.ended_attempt[] := array(
         select row(s.id, s.outcome, s.code, s.message, s.details::jsonb, s.retry_in, s.outcome = 'failed')::wakeful.ended_attempt
-        from unnest(ids, epochs, outcomes, codes, messages, settle_1.details, retry_ins)
-            s(id, epoch, outcome, code, message, details, retry_in)
-        where s.id = any (passed) and exists (select from wakeful.job j where j.id = s.id and j.epoch = s.epoch));
+        from unnest(ids, outcomes, codes, messages, settle_1.details, retry_ins) with ordinality
+            s(id, outcome, code, message, details, retry_in, place)
+        where s.place = any (passed));
 begin
     if exists (select from unnest(outcomes) o(outcome)
         where o.outcome is null or o.outcome not in ('failed', 'snoozed', 'released', 'cancelled')) then
@@ -125,7 +125,7 @@ begin
     perform wakeful.retire_cancelled(array(select e from unnest(ends) e where e.outcome = 'cancelled'), at);
     perform wakeful.end_attempts(array(select e from unnest(ends) e where e.outcome <> 'cancelled'), at);
     if cardinality(passed) < cardinality(ids) then
-        return query select * from wakeful.refusals(settle_1.worker_id, ids, epochs, passed);
+        return query select * from wakeful.refusals(settle_1.worker_id, ids, epochs, array(select e.id from unnest(ends) e));
     end if;
 end
 $$;
@@ -135,32 +135,33 @@ create function wakeful.extend_1(worker_id uuid, ids uuid[], epochs bigint[], le
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
     at constant timestamptz := wakeful.now();
-    passed uuid[];
+    passed integer[];
 begin
     -- A job without any lease would be nobody's to rescue.
     if cardinality(leases) is distinct from cardinality(ids) or (interval '0' < all (leases)) is not true then
         perform wakeful.refuse('WF003', 'a lease is missing or not positive', 'Give one for each job, such as 5 minutes.');
     end if;
     passed := array(
-        select j.id
-        from (select s.id, s.epoch from unnest(ids, epochs) s(id, epoch) order by s.id) s
+        select s.place::integer
+        from (select s.id, s.epoch, s.place from unnest(ids, epochs) with ordinality s(id, epoch, place) order by s.id) s
         join wakeful.job j on j.id = s.id
-        where j.epoch = s.epoch and j.worker_id = extend_1.worker_id and j.state + 0 = 2
+        where j.id = any (ids) and j.epoch = s.epoch and j.worker_id = extend_1.worker_id and j.state + 0 = 2
         for update of j skip locked);
     update wakeful.job j set lease_expires_at = at + s.lease, updated_at = at
-    from unnest(ids, epochs, leases) s(id, epoch, lease)
-    where j.id = s.id and j.epoch = s.epoch and j.id = any (passed);
+    from unnest(ids, leases) with ordinality s(id, lease, place)
+    where j.id = any (ids) and j.id = s.id and s.place = any (passed);
     if cardinality(passed) < cardinality(ids) then
         return query
-        select r.id, case when exists (
-            select from unnest(ids, epochs) s(id, epoch) join wakeful.job j on j.id = s.id and j.epoch = s.epoch
-            where s.id = r.id and j.worker_id = extend_1.worker_id and j.state + 0 = 2) then 'locked' else r.refused end
-        from wakeful.refusals(extend_1.worker_id, ids, epochs, passed) r;
+        select r.id, case when r.id = any (array(
+            select j.id from unnest(ids, epochs) s(id, epoch) join wakeful.job j on j.id = s.id and j.epoch = s.epoch
+            where j.id = any (ids) and j.worker_id = extend_1.worker_id and j.state + 0 = 2)) then 'locked' else r.refused end
+        from wakeful.refusals(extend_1.worker_id, ids, epochs,
+            array(select s.id from unnest(ids) with ordinality s(id, place) where s.place = any (passed))) r;
     end if;
 end
 $$;

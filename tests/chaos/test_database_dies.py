@@ -1,0 +1,142 @@
+"""A server that is killed, cuts connections, or has none left: acknowledged jobs end, once, and workers outlive it."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+
+from tests.chaos.server import Server, private_server
+from tests.chaos.verdict import all_over, effects_happened_once
+from tests.sessions import Session, query, scalar, session, value
+from tests.worker.processes import Fleet, Journal, fleet_on, until
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with private_server(tmp_path / "server", max_connections="20") as made:
+        yield made
+
+
+def produce(dsn: str, task: str, count: int) -> list[UUID]:
+    """Enqueue jobs one by one; the ids of those that were acknowledged. What failed is sent again, under its id."""
+    ids: list[UUID] = []
+    while len(ids) < count:
+        id = uuid4()
+        while id not in ids:
+            with suppress(psycopg.OperationalError), psycopg.connect(dsn, autocommit=True) as conn:
+                conn.execute("select wakeful.enqueue(%s, '{}', id => %s)", [task, id])
+                ids.append(id)
+    return ids
+
+
+def test_a_server_that_is_killed_and_restarted_under_load(server: Server, journal: Journal) -> None:
+    with fleet_on(server.dsn, journal) as fleet:
+        workers = [fleet.start(lease=10, concurrency=5, poll_interval=2).started() for _ in range(2)]
+        ids: list[UUID] = []
+        for _ in range(2):
+            ids += produce(server.dsn, "effect", 100)
+            started = len(journal.lines("start"))
+            until(lambda started=started: len(journal.lines("start")) > started + 5)
+            server.kill()
+            server.start()
+        ids += produce(server.dsn, "quick", 20)
+        with session(server.dsn) as db:
+            assert all_over(db, ids, 90) == {"completed": len(ids)}
+            effects_happened_once(db)
+        assert [worker.process.poll() for worker in workers] == [None, None], "no worker was lost with it"
+
+
+def test_a_worker_stops_with_the_database_gone(server: Server, journal: Journal, tmp_path: Path) -> None:
+    with fleet_on(server.dsn, journal) as fleet:
+        worker = fleet.start(lease=30, concurrency=2, shutdown_timeout=1).started()
+        with session(server.dsn) as db:
+            finishes = value(db, "enqueue", task="waits", payload={"path": str(tmp_path / "go")})
+            lasts = value(db, "enqueue", task="lasts", payload={"seconds": 3600})
+        until(lambda: len(journal.lines("start")) == 2)
+        server.kill()
+        (tmp_path / "go").touch()
+        until(lambda: "database_lost" in worker.log)
+        asked = time.monotonic()
+        worker.signal(signal.SIGTERM)
+        assert worker.ends() == 0
+        assert time.monotonic() - asked < 25
+        server.start()
+        # What it could not write is with the table, and comes back when the lease lapses.
+        with session(server.dsn) as db:
+            rows = query(db, "select state from wakeful.jobs where id = any (%s)", [finishes, lasts])
+            assert [row["state"] for row in rows] == ["running", "running"]
+            db.execute("update wakeful.worker set lease_expires_at = now()")
+            assert value(db, "rescue") == 2
+            assert scalar(db, "select max(attempt) from wakeful.job") == 0, "a lost database is no crash"
+
+
+def test_the_second_signal_stops_at_once_with_the_database_gone(server: Server, journal: Journal) -> None:
+    with fleet_on(server.dsn, journal) as fleet:
+        worker = fleet.start(shutdown_timeout=3600).started()
+        with session(server.dsn) as db:
+            value(db, "enqueue", task="lasts", payload={"seconds": 3600})
+        until(lambda: journal.lines("start"))
+        server.kill()
+        for _ in range(2):
+            worker.signal(signal.SIGTERM)
+            until(lambda: "worker_stopping" in worker.log)
+        assert worker.ends() == 0
+
+
+def test_a_server_without_a_connection_left(server: Server, journal: Journal) -> None:
+    with fleet_on(server.dsn, journal) as fleet, session(server.dsn) as db:
+        worker = fleet.start(lease=10, concurrency=5, poll_interval=2).started()
+        first = [value(db, "enqueue", task="effect", payload={}) for _ in range(20)]
+        assert all_over(db, first) == {"completed": 20}
+        taken: list[psycopg.Connection[tuple[object, ...]]] = []
+        # The worker's own connections are cut, and it finds none in their place.
+        db.execute(
+            "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
+            " where application_name like 'wakeful%' and pid <> pg_backend_pid()"
+        )
+        with suppress(psycopg.OperationalError):
+            while True:
+                taken.append(psycopg.connect(server.dsn))
+        second = [value(db, "enqueue", task="effect", payload={}) for _ in range(20)]
+        until(lambda: "no connection left" in worker.log)
+        for conn in taken:
+            conn.close()
+        assert all_over(db, second) == {"completed": 20}
+        effects_happened_once(db)
+        assert worker.process.poll() is None
+
+
+def test_connections_that_are_cut_at_random_under_load(fleet: Fleet, journal: Journal, db: Session) -> None:
+    chance = random.Random(7)
+    workers = [fleet.start(lease=10, concurrency=5, poll_interval=2).started() for _ in range(2)]
+    ids = [value(db, "enqueue", task="effect", payload={}) for _ in range(300)]
+    ids += [value(db, "enqueue", task="in_thread", payload={}) for _ in range(100)]
+    for _ in range(25):
+        victims = query(
+            db,
+            "select pid from pg_stat_activity where datname = current_database() and application_name like 'wakeful%'"
+            " and pid <> pg_backend_pid()",
+        )
+        if victims:
+            db.execute("select pg_terminate_backend(%s)", [chance.choice(victims)["pid"]])
+        time.sleep(chance.uniform(0.01, 0.1))
+    assert all_over(db, ids, 60) == {"completed": 400}
+    effects_happened_once(db)
+    assert [worker.process.poll() for worker in workers] == [None, None]
+
+
+def test_without_faults_no_job_starts_twice(fleet: Fleet, journal: Journal, db: Session) -> None:
+    for _ in range(2):
+        fleet.start(concurrency=8).started()
+    ids = [value(db, "enqueue", task=task, payload={}) for task in ("quick", "effect", "in_thread") for _ in range(100)]
+    assert all_over(db, ids) == {"completed": 300}
+    effects_happened_once(db)
+    assert set(journal.starts().values()) == {1}
