@@ -166,11 +166,11 @@ def stats(db: Session, task: str | None = None) -> dict[str, int]:
     return {name: count for name, count in row.items() if count}
 
 
-def fall_asleep(db: Session, queues: Sequence[str] | None = None) -> UUID:
-    """A worker that wants to be poked for these queues (None: for all)."""
+def fall_asleep(db: Session, queues: Sequence[str] | None = None, tasks: Sequence[str] | None = None) -> UUID:
+    """A worker that wants to be poked for these queues and tasks (None: for all)."""
     worker = uuid4()
     db.execute(
-        "insert into wakeful.sleeper (worker_id, queues) values (%s, %s)",
-        [worker, None if queues is None else list(queues)],
+        "insert into wakeful.sleeper (worker_id, queues, tasks) values (%s, %s::text[], %s::text[])",
+        [worker, None if queues is None else list(queues), None if tasks is None else list(tasks)],
     )
     return worker

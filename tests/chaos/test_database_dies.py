@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +16,7 @@ import pytest
 
 from tests.chaos.server import Server, private_server
 from tests.chaos.verdict import all_over, effects_happened_once
-from tests.sessions import Session, query, scalar, session, value
+from tests.sessions import Session, background, query, scalar, session, value
 from tests.worker.processes import Fleet, Journal, fleet_on, until
 
 
@@ -38,18 +39,16 @@ def produce(dsn: str, task: str, count: int) -> list[UUID]:
 
 
 def test_a_server_that_is_killed_and_restarted_under_load(server: Server, journal: Journal) -> None:
-    with fleet_on(server.dsn, journal) as fleet:
+    with fleet_on(server.dsn, journal) as fleet, background() as start:
         workers = [fleet.start(lease=10, concurrency=5, poll_interval=2).started() for _ in range(2)]
-        ids: list[UUID] = []
-        for _ in range(2):
-            ids += produce(server.dsn, "effect", 100)
-            started = len(journal.lines("start"))
-            until(lambda started=started: len(journal.lines("start")) > started + 5)
+        producing = [start(produce, server.dsn, task, 100) for task in ("effect", "quick")]
+        for share in (20, 100):
+            until(lambda share=share: len(journal.lines("start")) > share)  # type: ignore[misc]
             server.kill()
             server.start()
-        ids += produce(server.dsn, "quick", 20)
+        ids = [id for produced in producing for id in produced.result()]
         with session(server.dsn) as db:
-            assert all_over(db, ids, 90) == {"completed": len(ids)}
+            assert all_over(db, ids, 90) == {"completed": 200}
             effects_happened_once(db)
         assert [worker.process.poll() for worker in workers] == [None, None], "no worker was lost with it"
 
@@ -92,26 +91,38 @@ def test_the_second_signal_stops_at_once_with_the_database_gone(server: Server, 
 
 
 def test_a_server_without_a_connection_left(server: Server, journal: Journal) -> None:
-    with fleet_on(server.dsn, journal) as fleet, session(server.dsn) as db:
+    with fleet_on(server.dsn, journal) as fleet, session(server.dsn) as db, background() as start:
         worker = fleet.start(lease=10, concurrency=5, poll_interval=2).started()
         first = [value(db, "enqueue", task="effect", payload={}) for _ in range(20)]
         assert all_over(db, first) == {"completed": 20}
-        taken: list[psycopg.Connection[tuple[object, ...]]] = []
-        # The worker's own connections are cut, and it finds none in their place.
-        db.execute(
-            "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
-            " where application_name like 'wakeful%' and pid <> pg_backend_pid()"
-        )
-        with suppress(psycopg.OperationalError):
-            while True:
-                taken.append(psycopg.connect(server.dsn))
+        ended = threading.Event()
+        taking = start(take_all_connections, server.dsn, ended)
         second = [value(db, "enqueue", task="effect", payload={}) for _ in range(20)]
-        until(lambda: "no connection left" in worker.log)
-        for conn in taken:
-            conn.close()
+        # The worker's own connections are cut, and it finds none in their place.
+        until(lambda: cut_worker(db) is None and "no connection left" in worker.log)
+        ended.set()
+        taking.result()
         assert all_over(db, second) == {"completed": 20}
         effects_happened_once(db)
         assert worker.process.poll() is None
+
+
+def take_all_connections(dsn: str, ended: threading.Event) -> None:
+    """Take every connection there is, and each that comes free, until it is over."""
+    taken: list[psycopg.Connection[tuple[object, ...]]] = []
+    while not ended.wait(0.001):
+        with suppress(psycopg.OperationalError):
+            taken.append(psycopg.connect(dsn, application_name="greedy"))
+    for conn in taken:
+        conn.close()
+
+
+def cut_worker(db: Session) -> None:
+    """Cut the connections of the workers of this server."""
+    db.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where application_name like 'wakeful%' and pid <> pg_backend_pid()"
+    )
 
 
 def test_connections_that_are_cut_at_random_under_load(fleet: Fleet, journal: Journal, db: Session) -> None:

@@ -308,7 +308,7 @@ def stop_clock(db: Session) -> None:
 
 @pytest.mark.timeout(7200)
 def test_the_core_does_what_the_model_does(ruled: Session) -> None:
-    play(ruled, settings(common, max_examples=times(60)))
+    play(ruled, settings(common, max_examples=times(100)))
 
 
 def play(db: Session, how: settings) -> None:

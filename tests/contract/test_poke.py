@@ -92,6 +92,18 @@ def test_nobody_is_told_who_serves_other_queues(db: Session, listener: Session) 
     assert [hint["q"] for hint in ear.heard(db)] == ["mail"]
 
 
+def test_nobody_is_told_who_does_not_have_the_task(db: Session, listener: Session) -> None:
+    picky = fall_asleep(db, tasks=["other", "mail.send"])
+    ear = Ear(listener, picky)
+    enqueue(db, "t")
+    assert ear.heard(db) == []
+    with db.transaction():
+        enqueue(db, "t")
+        id = enqueue(db, "mail.send")
+        enqueue(db, "mail.send")
+    assert [hint["at"] for hint in ear.heard(db)] == [place(db, id)]
+
+
 def test_one_job_wakes_at_most_two_of_a_fleet(db: Session, listener: Session) -> None:
     fleet = [fall_asleep(db) for _ in range(10)]
     ear = Ear(listener, *fleet)

@@ -166,7 +166,10 @@ class Shift:
 
     async def _work(self) -> None:
         outages = failures = 0
-        while not self._over():
+        me = asyncio.current_task()
+        assert me is not None
+        # Before Python 3.12 a cancellation that meets incoming data can be swallowed on its way here; its count stays.
+        while not self._over() and not me.cancelling():
             self._mind_limits()
             self._mind_the_end()
             try:
