@@ -61,8 +61,9 @@ def test_a_worker_stops_with_the_database_gone(server: Server, journal: Journal,
             lasts = value(db, "enqueue", task="lasts", payload={"seconds": 3600})
         until(lambda: len(journal.lines("start")) == 2)
         server.kill()
-        (tmp_path / "go").touch()
         until(lambda: "database_lost" in worker.log)
+        (tmp_path / "go").touch()
+        until(lambda: journal.lines("end"))
         asked = time.monotonic()
         worker.signal(signal.SIGTERM)
         assert worker.ends() == 0
@@ -99,7 +100,7 @@ def test_a_server_without_a_connection_left(server: Server, journal: Journal) ->
         taking = start(take_all_connections, server.dsn, ended)
         second = [value(db, "enqueue", task="effect", payload={}) for _ in range(20)]
         # The worker's own connections are cut, and it finds none in their place.
-        until(lambda: cut_worker(db) is None and "no connection left" in worker.log)
+        until(lambda: cut_worker(db) and "no connection left" in worker.log)
         ended.set()
         taking.result()
         assert all_over(db, second) == {"completed": 20}
@@ -117,11 +118,12 @@ def take_all_connections(dsn: str, ended: threading.Event) -> None:
         conn.close()
 
 
-def cut_worker(db: Session) -> None:
-    """Cut the connections of the workers of this server."""
-    db.execute(
+def cut_worker(db: Session) -> bool:
+    """Cut the connections of the workers of this server; True when they have none."""
+    return not query(
+        db,
         "select pg_terminate_backend(pid) from pg_stat_activity"
-        " where application_name like 'wakeful%' and pid <> pg_backend_pid()"
+        " where application_name like 'wakeful%' and pid <> pg_backend_pid()",
     )
 
 

@@ -26,14 +26,15 @@ class AsyncLine:
         """Run and commit."""
         if self._conn is None or self._conn.closed:
             self._conn = await aconnect(self._dsn, name=self._name)
+        conn = self._conn
         try:
-            return await afetch(self._conn, statement)
+            return await afetch(conn, statement)
         except DatabaseUnavailable:
             await self.close()
             raise
         except BaseException:
             # Cancelled halfway, or a protocol error: whatever state the connection is in, it is not ours to guess.
-            if self._conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            if conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 await self.close()
             raise
 

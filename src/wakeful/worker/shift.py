@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -85,7 +86,9 @@ class Shift:
         self._told_to_stop = False
         self._stop_by: float | None = None
         self._give_up_at: float | None = None
+        self._patience = LAST_WORDS
         self._cut_off = asyncio.Event()
+        self._stirred = asyncio.Event()
         self.summary = Summary()
 
     @property
@@ -103,12 +106,15 @@ class Shift:
         now = self._clock.time()
         if self._told_to_stop:
             self._stop_by = now
+            self._patience = LAST_MOMENT
+            self._give_up_at = now + 2 * LAST_MOMENT
         else:
             self._told_to_stop = self._loop.stopping = True
             self._stop_by = now + self._settings.shutdown_timeout.total_seconds()
             log.info("worker_stopping", extra={"event": "worker_stopping", "worker_id": str(self.worker_id)})
         self._clock.call_at(self._stop_by, self._loop.alarm.ring)
-        self._clock.call_at(self._stop_by + LAST_MOMENT + LAST_WORDS, self._cut_off.set)
+        self._clock.call_at(self._stop_by + LAST_MOMENT + self._patience, self._cut_off.set)
+        self._stirred.set()
         self._loop.alarm.ring()
 
     async def run(self) -> Summary:
@@ -193,8 +199,12 @@ class Shift:
                 await self._back_off(failures)
 
     async def _back_off(self, times: int) -> None:
-        wait = min(0.05 * 2.0 ** min(times, 10), 5.0)
-        await asyncio.sleep(wait * random.uniform(0.5, 1.5))
+        """Wait before the next try: ever longer, but not for one who is told to stop."""
+        wait = min(0.05 * 2.0 ** min(times, 10), 0.5 if self._told_to_stop else 5.0)
+        self._stirred.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait * random.uniform(0.5, 1.5)):
+                await self._stirred.wait()
 
     def _over(self) -> bool:
         if not self._crew.idle:
@@ -206,7 +216,7 @@ class Shift:
     def _gives_up(self) -> bool:
         """With nothing left to run, a stopping worker waits only so long for a database that does not answer."""
         if self._give_up_at is None:
-            self._give_up_at = self._clock.time() + LAST_WORDS
+            self._give_up_at = self._clock.time() + self._patience
         return self._clock.time() >= self._give_up_at
 
     def _mind_limits(self) -> None:
@@ -274,7 +284,7 @@ class Shift:
             await asyncio.wait(beside, timeout=LAST_MOMENT)
         self._places.close()
         try:
-            if not await answered(self._say_farewell(), LAST_WORDS):
+            if not await answered(self._say_farewell(), self._patience):
                 raise TimeoutError("the database does not answer")
         except (WakefulError, TimeoutError) as error:
             log.warning(
