@@ -15,6 +15,7 @@ from datetime import timedelta
 from wakeful.claim.appetite import Appetite
 from wakeful.claim.horizon import Horizon
 from wakeful.claim.lanes import Lanes
+from wakeful.claim.solitude import SECONDS_AFTER_NONE, Solitude, Turn
 from wakeful.database.line import AsyncLine
 from wakeful.statements.claim import Claimed, ClaimRequest, Sleeps
 from wakeful.values.job import Job
@@ -60,7 +61,7 @@ class Loop:
         self._looks = 0
         self._declared = False
         self._woken = False
-        self._suspects = False
+        self._solitude = Solitude()
         self._alone = False
         self._finished = 0
         self._calls = Calls(line, presence, writer, lambda: self.crew.claims())
@@ -109,7 +110,7 @@ class Loop:
 
     def begin_anew(self) -> None:
         """The worker has a new id: nothing it knew of its standing holds any more."""
-        self._declared = self._suspects = self._alone = False
+        self._declared = self._solitude.wanted = self._alone = False
         self._calls.forget_doubts()
         self._horizon.drop()
         self._look()
@@ -164,11 +165,10 @@ class Loop:
     def _limits(self) -> list[int]:
         """How many jobs to ask for, for each lane."""
         none = [0] * len(self._lanes.lanes)
-        if not self._lanes.hungry or self.stopping or self._alone:
+        if self.stopping or self._alone:
             return none
-        if self._suspects:
-            # Suspects run alone: nothing else is taken until the crew has nothing to do.
-            return [1, *none[1:]] if self.crew.idle else none
+        if (turn := self._turn()) != "work":
+            return [1, *none[1:]] if turn == "alone" and self.budget != 0 else none
         extra, batch = self._appetite.extra(), self.crew.largest_batch
         limits = [lane.room(extra, batch) for lane in self._lanes.lanes]
         # Asked with one that is hungry, the others too: who is not asked is not declared to be asleep.
@@ -179,9 +179,12 @@ class Loop:
                 limits[index] = min(limit, max(0, self.budget - sum(limits[:index])))
         return limits
 
+    def _turn(self) -> Turn:
+        return self._solitude.turn(self.crew.idle, self._clock())
+
     def _request(self, limits: Sequence[int], now: float) -> ClaimRequest:
         queues, lanes = self._lanes.queues()
-        alone = self._suspects
+        alone = self._turn() == "alone"
         tend = now - self._tended_at >= TEND_EVERY
         if tend:
             self._tended_at = now
@@ -215,7 +218,7 @@ class Loop:
         if self.budget is not None:
             self.budget -= len(jobs)
         self._writer.note_refused(report.refused)
-        self._suspects = report.suspects
+        self._solitude.wanted = report.suspects
         self.counts["empty_claims"] += not jobs
         self._appetite.learn(self._finished)
         self._finished = 0
@@ -225,10 +228,13 @@ class Loop:
             return
         self._alone = request.alone and bool(jobs)
         if request.alone:
+            self._solitude.found(bool(jobs), self._clock())
             self.crew.take(jobs, alone=self._over_alone)
+            if not jobs:
+                self._lanes.look()
             return
         # Never asleep on a bounded scan: what was given back lies before its start. Nor when something came meanwhile.
-        again = request.horizon is not None or self._suspects or self._looks != looks
+        again = request.horizon is not None or self._looks != looks
         short = self._advance(jobs, request, again)
         self.crew.take(jobs)
         if not short:
@@ -236,6 +242,8 @@ class Loop:
             return
         self._horizon.drop()
         self.alarm.table_says(report.due_in)
+        if self._solitude.wanted:
+            self.alarm.due_in(SECONDS_AFTER_NONE)
         if request.sleeps is not None and not self._declared:
             self._declared = True
             self.alarm.due_in(MOMENT)
@@ -262,7 +270,7 @@ class Loop:
         queues, lanes = self._lanes.queues()
         if self.budget is None:
             self._lanes.look()
-        limits = [0] * len(self._lanes.lanes) if self._suspects else self._limits()
+        limits = self._limits() if self._turn() == "work" else [0] * len(self._lanes.lanes)
         asks = any(limits)
         request = ClaimRequest(
             self._presence.worker_id,

@@ -29,6 +29,8 @@ SETTINGS = """\
 max_connections = 200
 shared_buffers = '128MB'
 timezone = 'UTC'
+# The role has the name of our schema: without this, users' tables would land among the jobs.
+search_path = 'public'
 log_timezone = 'UTC'
 log_checkpoints = off
 jit = off
