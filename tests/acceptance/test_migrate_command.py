@@ -126,7 +126,7 @@ def test_no_server_and_a_wrong_password_are_told_in_a_sentence(database: Databas
     ran = wakeful("migrate", "up", dsn=wrong)
     assert_sentence(ran, 1, "refused the password")
     assert "hunter2" not in ran.stderr
-    assert_sentence(wakeful("migrate", "up", dsn="mysql://h/d"), 2, "WAKEFUL_DSN names mysql")
+    assert_sentence(wakeful("migrate", "up", dsn="mysql://h/d"), 2, "names mysql, not PostgreSQL")
 
 
 def test_the_traceback_is_shown_on_request(database: Database) -> None:

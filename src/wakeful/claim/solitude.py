@@ -6,6 +6,7 @@ with its other work, and the suspect is left to one that is less busy, or to the
 
 from __future__ import annotations
 
+from math import inf
 from typing import Literal
 
 Turn = Literal["work", "rest", "alone"]
@@ -35,6 +36,11 @@ class Solitude:
             self._rests_until = now + REST_SECONDS
             self._next_rest_at = self._rests_until + SECONDS_BETWEEN_RESTS
         return "rest" if now < self._rests_until else "work"
+
+    def changes_at(self, now: float) -> float:
+        """When the turn may be another one by itself; infinity for never."""
+        coming = (self._not_before, self._rests_until, self._next_rest_at)
+        return min((at for at in coming if at > now), default=inf) if self.wanted else inf
 
     def found(self, any_suspect: bool, now: float) -> None:
         """A suspect was asked for. After one that has run, the next need not wait for its rest."""

@@ -15,7 +15,7 @@ from datetime import timedelta
 from wakeful.claim.appetite import Appetite
 from wakeful.claim.horizon import Horizon
 from wakeful.claim.lanes import Lanes
-from wakeful.claim.solitude import SECONDS_AFTER_NONE, Solitude, Turn
+from wakeful.claim.solitude import Solitude, Turn
 from wakeful.database.line import AsyncLine
 from wakeful.statements.claim import Claimed, ClaimRequest, Sleeps
 from wakeful.values.job import Job
@@ -150,9 +150,10 @@ class Loop:
 
     async def sleep(self) -> None:
         """Sleep until something rings, falls due, or the pulse comes."""
-        until = self._clock() + 1.0 if self.stopping else self._pulse_at
+        now = self._clock()
+        until = now + 1.0 if self.stopping else self._pulse_at
         check_at = self.ears.check_at
-        await self.alarm.sleep(until if check_at is None else min(until, check_at))
+        await self.alarm.sleep(min(until, self._solitude.changes_at(now), until if check_at is None else check_at))
 
     def _mind_the_clock(self) -> None:
         if self.alarm.came_due():
@@ -242,8 +243,6 @@ class Loop:
             return
         self._horizon.drop()
         self.alarm.table_says(report.due_in)
-        if self._solitude.wanted:
-            self.alarm.due_in(SECONDS_AFTER_NONE)
         if request.sleeps is not None and not self._declared:
             self._declared = True
             self.alarm.due_in(MOMENT)

@@ -127,7 +127,7 @@ create index job_scheduled on wakeful.job (queue, task, run_at, id) where state 
 create index job_running on wakeful.job (worker_id) where state = 2;
 create index job_lease on wakeful.job (lease_expires_at, id) where state = 2 and lease_expires_at is not null;
 create index job_expiry on wakeful.job (expires_at, id) where expires_at is not null;
-create index job_suspect on wakeful.job (queue, task) where state = 1 and suspect;
+create index job_suspect on wakeful.job (queue, task, rank, ready_at, id) where state = 1 and suspect;
 create unique index job_dedup on wakeful.job (task, dedup_key) where dedup_key is not null;
 
 -- ==== 11_history.sql
@@ -817,8 +817,10 @@ declare
     twin wakeful.job;
 begin
     -- In id order, as settlements lock them: the loop below goes by key.
-    perform from unnest(jobs) w join wakeful.job j on j.task = w.task and j.dedup_key = w.dedup_key
-    where w.dedup in ('replace', 'debounce', 'rerun') order by j.id for update of j;
+    perform from wakeful.job j where j.id = any (array(
+        select t.id from unnest(jobs) w cross join lateral (
+            select j.id from wakeful.job j where j.task = w.task and j.dedup_key = w.dedup_key limit 1) t
+        where w.dedup in ('replace', 'debounce', 'rerun'))) order by j.id for update;
     foreach asked in array array(select j from unnest(jobs) j order by j.task, j.dedup_key, j.place) loop
         place := asked.place;
         id := asked.id;
@@ -1086,6 +1088,21 @@ declare
     last_ready_at timestamptz;
     last_id uuid;
 begin
+    if choose.suspects then
+        -- They have an index of their own, and are few.
+        return array(
+            select s.id
+            from unnest(queues) q(queue)
+            cross join unnest(tasks) t(task)
+            cross join lateral (
+                select j.id from wakeful.job j
+                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.suspect
+                order by j.rank, j.ready_at, j.id
+                limit choose.want
+                for update skip locked
+            ) s
+            limit choose.want);
+    end if;
     loop
         with candidate as materialized (
             select c.tid, c.rank, c.ready_at, c.id
@@ -1094,7 +1111,7 @@ begin
             cross join lateral (
                 select j.ctid as tid, j.rank, j.ready_at, j.id
                 from wakeful.job j
-                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.suspect = choose.suspects
+                where j.queue = q.queue and j.task = t.task and j.state = 1 and not j.suspect
                   and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
                 order by j.rank, j.ready_at, j.id
                 limit look
@@ -1555,6 +1572,8 @@ begin
     report.cancelled := array(
         select j.id from wakeful.job j
         where j.state = 2 and j.worker_id = pulse_1.worker_id and j.cancel_requested_at is not null);
+    -- Told under any load: a worker that is never short of jobs would not hear of them otherwise.
+    report.suspects := wakeful.suspects_wait(wakeful.open_names('queue', queues), wakeful.open_names('task', tasks));
     return next report;
 end
 $$;

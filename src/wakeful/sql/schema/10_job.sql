@@ -72,5 +72,5 @@ create index job_scheduled on wakeful.job (queue, task, run_at, id) where state 
 create index job_running on wakeful.job (worker_id) where state = 2;
 create index job_lease on wakeful.job (lease_expires_at, id) where state = 2 and lease_expires_at is not null;
 create index job_expiry on wakeful.job (expires_at, id) where expires_at is not null;
-create index job_suspect on wakeful.job (queue, task) where state = 1 and suspect;
+create index job_suspect on wakeful.job (queue, task, rank, ready_at, id) where state = 1 and suspect;
 create unique index job_dedup on wakeful.job (task, dedup_key) where dedup_key is not null;

@@ -14,8 +14,10 @@ declare
     twin wakeful.job;
 begin
     -- In id order, as settlements lock them: the loop below goes by key.
-    perform from unnest(jobs) w join wakeful.job j on j.task = w.task and j.dedup_key = w.dedup_key
-    where w.dedup in ('replace', 'debounce', 'rerun') order by j.id for update of j;
+    perform from wakeful.job j where j.id = any (array(
+        select t.id from unnest(jobs) w cross join lateral (
+            select j.id from wakeful.job j where j.task = w.task and j.dedup_key = w.dedup_key limit 1) t
+        where w.dedup in ('replace', 'debounce', 'rerun'))) order by j.id for update;
     foreach asked in array array(select j from unnest(jobs) j order by j.task, j.dedup_key, j.place) loop
         place := asked.place;
         id := asked.id;

@@ -37,6 +37,21 @@ declare
     last_ready_at timestamptz;
     last_id uuid;
 begin
+    if choose.suspects then
+        -- They have an index of their own, and are few.
+        return array(
+            select s.id
+            from unnest(queues) q(queue)
+            cross join unnest(tasks) t(task)
+            cross join lateral (
+                select j.id from wakeful.job j
+                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.suspect
+                order by j.rank, j.ready_at, j.id
+                limit choose.want
+                for update skip locked
+            ) s
+            limit choose.want);
+    end if;
     loop
         with candidate as materialized (
             select c.tid, c.rank, c.ready_at, c.id
@@ -45,7 +60,7 @@ begin
             cross join lateral (
                 select j.ctid as tid, j.rank, j.ready_at, j.id
                 from wakeful.job j
-                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.suspect = choose.suspects
+                where j.queue = q.queue and j.task = t.task and j.state = 1 and not j.suspect
                   and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
                 order by j.rank, j.ready_at, j.id
                 limit look

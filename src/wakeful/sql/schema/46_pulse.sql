@@ -34,6 +34,8 @@ begin
     report.cancelled := array(
         select j.id from wakeful.job j
         where j.state = 2 and j.worker_id = pulse_1.worker_id and j.cancel_requested_at is not null);
+    -- Told under any load: a worker that is never short of jobs would not hear of them otherwise.
+    report.suspects := wakeful.suspects_wait(wakeful.open_names('queue', queues), wakeful.open_names('task', tasks));
     return next report;
 end
 $$;
