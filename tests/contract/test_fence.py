@@ -186,6 +186,24 @@ def test_a_stale_claim_cannot_act_through_the_current_one_in_the_same_set(db: Se
     assert job(db, new.id)["last_error_code"] == "boom"
 
 
+@pytest.mark.parametrize("stale_first", [True, False])
+def test_a_stale_claim_does_not_stand_in_the_way_of_the_current_one_in_the_same_set(
+    db: Session, stale_first: bool
+) -> None:
+    worker = uuid4()
+    old = started(db, worker=worker, lease="1 second")
+    shift_clock(db, "2 seconds")
+    new = claim_one(db, worker)
+    claims = [old, new] if stale_first else [new, old]
+    query(
+        db,
+        "select * from wakeful.complete_1(%s, %s, %s::bigint[], %s::text[])",
+        *(worker, [one.id for one in claims], [one.epoch for one in claims]),
+        ['"old"' if one is old else '"new"' for one in claims],
+    )
+    assert (state_of(db, new.id), job(db, new.id)["result"]) == ("completed", "new")
+
+
 def test_a_stale_claim_cannot_set_the_lease_of_the_current_one_in_the_same_set(db: Session) -> None:
     worker = uuid4()
     old = started(db, worker=worker, lease="1 second")

@@ -1737,7 +1737,8 @@ create function wakeful.history_of(job wakeful.job, ended wakeful.ended_attempt,
 create function wakeful.end_attempts(ends wakeful.ended_attempt[], at timestamptz) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off
+    set enable_nestloop = off set enable_hashjoin = on
 as $$
 #variable_conflict use_column
 declare
@@ -1775,7 +1776,8 @@ $$;
 create function wakeful.retire_cancelled(ends wakeful.ended_attempt[], at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off
+    set enable_nestloop = off set enable_hashjoin = on
 as $$
 #variable_conflict use_column
 declare
@@ -1813,7 +1815,8 @@ $$;
 create function wakeful.retire_dead(ends wakeful.ended_attempt[], at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off
+    set enable_nestloop = off set enable_hashjoin = on
 as $$
 #variable_conflict use_column
 declare
@@ -1925,10 +1928,11 @@ declare
     reruns jsonb[];
 begin
     with gone as (
+        -- No join: a plan made while the table was empty could walk all of it, and look each row up in the arrays.
         delete from wakeful.job j
-        using (select s.id, s.epoch, s.result from unnest(ids, epochs, results) s(id, epoch, result) order by s.id) s
-        where j.id = s.id and j.epoch = s.epoch and j.worker_id = complete_1.worker_id and j.state + 0 = 2
-        returning j.*, s.result
+        where j.id = any (ids) and j.epoch = epochs[array_position(ids, j.id)]
+          and j.worker_id = complete_1.worker_id and j.state + 0 = 2
+        returning j.*
     ), kept as (
         insert into wakeful.finished_job (
             id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at, expires_at,
@@ -1936,7 +1940,8 @@ begin
             attempts, progress, counters, result)
         select g.id, g.queue, g.task, 3, g.rank, g.attempt, g.max_attempts, g.epoch, g.run_at, g.ready_at, g.started_at,
             at, g.expires_at, g.created_at, g.worker_id, g.correlation_id, g.parent_id, g.origin_id, g.dedup_key, g.tenant,
-            g.created_by, g.payload, g.metadata, g.attempts, g.progress, g.counters, g.result::jsonb
+            g.created_by, g.payload, g.metadata, g.attempts, g.progress, g.counters,
+            case when results is not null then results[array_position(ids, g.id)]::jsonb end
         from gone g
     ), counted as (
         insert into wakeful.tally_delta (day, task, state, jobs)
@@ -1993,7 +1998,8 @@ $$;
 create function wakeful.pass_fence(worker_id uuid, ids uuid[], epochs bigint[]) returns integer[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off
+    set enable_nestloop = off set enable_hashjoin = on
 as $$
 #variable_conflict use_column
 begin
@@ -2042,7 +2048,8 @@ create function wakeful.extend_1(worker_id uuid, ids uuid[], epochs bigint[], le
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off
+    set enable_nestloop = off set enable_hashjoin = on
 as $$
 #variable_conflict use_column
 declare

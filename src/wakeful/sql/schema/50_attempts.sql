@@ -24,7 +24,8 @@ create function wakeful.history_of(job wakeful.job, ended wakeful.ended_attempt,
 create function wakeful.end_attempts(ends wakeful.ended_attempt[], at timestamptz) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off
+    set enable_nestloop = off set enable_hashjoin = on
 as $$
 #variable_conflict use_column
 declare
@@ -62,7 +63,8 @@ $$;
 create function wakeful.retire_cancelled(ends wakeful.ended_attempt[], at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off
+    set enable_nestloop = off set enable_hashjoin = on
 as $$
 #variable_conflict use_column
 declare
@@ -100,7 +102,8 @@ $$;
 create function wakeful.retire_dead(ends wakeful.ended_attempt[], at timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off
+    set enable_nestloop = off set enable_hashjoin = on
 as $$
 #variable_conflict use_column
 declare
