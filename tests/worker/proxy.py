@@ -42,7 +42,7 @@ class Link:
         self._dsn = dsn
         self._port = 0
         self._lost_call: bytes | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self._counters: list[Counter] = []
         self.open = asyncio.Event()
         self.open.set()
@@ -64,20 +64,38 @@ class Link:
         self._lost_call = call.encode()
 
     async def serve(self, ours: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
-        """One connection."""
-        server, theirs = await asyncio.open_connection(str(self._to["host"]), int(str(self._to["port"])))
-        doomed = asyncio.Event()
-        there = asyncio.create_task(self._pass_on(ours, theirs, asks=doomed))
-        back = asyncio.create_task(self._pass_on(server, client, hears=doomed))
-        self._tasks |= {there, back}
-        await asyncio.wait({there, back}, return_when=asyncio.FIRST_COMPLETED)
-        for end in (client, theirs):
-            end.close()
-        for task in (there, back):
+        """One connection, until either end hangs up or the link is closed."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        ends = [client]
+        try:
+            server, theirs = await asyncio.open_connection(str(self._to["host"]), int(str(self._to["port"])))
+            ends.append(theirs)
+            doomed = asyncio.Event()
+            ways = {
+                asyncio.create_task(self._pass_on(ours, theirs, asks=doomed)),
+                asyncio.create_task(self._pass_on(server, client, hears=doomed)),
+            }
+            try:
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for way in ways:
+                    way.cancel()
+                await asyncio.gather(*ways, return_exceptions=True)
+        finally:
+            for end in ends:
+                end.close()
+                with suppress(OSError):
+                    await end.wait_closed()
+            self._serving.discard(task)
+
+    async def close(self) -> None:
+        """Hang up on everyone."""
+        serving = list(self._serving)
+        for task in serving:
             task.cancel()
-            with suppress(asyncio.CancelledError, OSError):
-                await task
-        self._tasks -= {there, back}
+        await asyncio.gather(*serving, return_exceptions=True)
 
     async def _pass_on(
         self,
@@ -116,5 +134,4 @@ async def link_to(dsn: str) -> AsyncIterator[Link]:
     finally:
         link.open.set()
         server.close()
-        for task in list(link._tasks):
-            task.cancel()
+        await link.close()

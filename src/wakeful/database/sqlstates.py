@@ -33,7 +33,9 @@ _ATTRIBUTE: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )
 
 # Our constraints are named for what must hold, and so say what is wrong.
-_BROKEN_RULE = re.compile(r'(?:domain wakeful\.\w+|relation "job") violates check constraint "(?:job_)?(?!\w*_check")(\w+)"')
+_BROKEN_RULE = re.compile(
+    r'(?:domain wakeful\.\w+|relation "job") violates check constraint "(?:job_)?(?!\w*_check")(\w+)"'
+)
 
 _WORKER_VERBS = frozenset(
     (

@@ -1928,10 +1928,16 @@ declare
     reruns jsonb[];
 begin
     with gone as (
-        -- No join: a plan made while the table was empty could walk all of it, and look each row up in the arrays.
+        -- No join that a plan made while the table was empty could turn round, to walk all of it.
         delete from wakeful.job j
-        where j.id = any (ids) and j.epoch = epochs[array_position(ids, j.id)]
-          and j.worker_id = complete_1.worker_id and j.state + 0 = 2
+        where j.id = any (array(
+            select l.id
+            from (select s.id, s.epoch from unnest(ids, epochs) s(id, epoch) order by s.id) s
+            cross join lateral (
+                select j.id from wakeful.job j
+                where j.id = s.id and j.epoch = s.epoch and j.worker_id = complete_1.worker_id and j.state + 0 = 2
+                for update
+            ) l))
         returning j.*
     ), kept as (
         insert into wakeful.finished_job (
@@ -1941,7 +1947,11 @@ begin
         select g.id, g.queue, g.task, 3, g.rank, g.attempt, g.max_attempts, g.epoch, g.run_at, g.ready_at, g.started_at,
             at, g.expires_at, g.created_at, g.worker_id, g.correlation_id, g.parent_id, g.origin_id, g.dedup_key, g.tenant,
             g.created_by, g.payload, g.metadata, g.attempts, g.progress, g.counters,
-            case when results is not null then results[array_position(ids, g.id)]::jsonb end
+            case
+                when results is null then null
+                when epochs[array_position(ids, g.id)] = g.epoch then results[array_position(ids, g.id)]::jsonb
+                else (select s.result::jsonb from unnest(ids, epochs, results) s(id, epoch, result)
+                    where s.id = g.id and s.epoch = g.epoch limit 1) end
         from gone g
     ), counted as (
         insert into wakeful.tally_delta (day, task, state, jobs)
