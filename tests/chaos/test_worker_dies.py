@@ -38,7 +38,7 @@ def has_started(journal: Journal, number: int) -> bool:
 
 def test_workers_killed_at_random_moments(fleet: Fleet, journal: Journal, db: Session) -> None:
     chance = random.Random(3)
-    workers = [fleet.start(lease=1, concurrency=5).started() for _ in range(2)]
+    workers = [fleet.start(lease=2, concurrency=5).started() for _ in range(2)]
     ids: list[UUID] = []
     for _ in range(6):
         enough = len(journal.lines("start")) + chance.randrange(1, 20)
@@ -98,8 +98,8 @@ def test_a_handler_that_holds_the_gil_for_three_leases_is_fenced_off(
 
 def test_a_handler_that_blocks_the_loop_for_three_leases_is_not(fleet: Fleet, journal: Journal, db: Session) -> None:
     for _ in range(2):
-        fleet.start(lease=1, concurrency=1).started()
-    id = value(db, "enqueue", task="blocks", payload={"seconds": 3})
+        fleet.start(lease=2, concurrency=1).started()
+    id = value(db, "enqueue", task="blocks", payload={"seconds": 6})
     assert all_over(db, [id]) == {"completed": 1}
     assert (row_of(db, id)["result"], journal.starts()) == (1, {str(id): 1})
 
