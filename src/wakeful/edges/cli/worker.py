@@ -131,12 +131,14 @@ def run_for_ever(settings: Settings, flags: Flags, tether: int | None, app_path:
     from wakeful.edges.supervisor.plan import RECYCLED
     from wakeful.edges.supervisor.process import work
     from wakeful.edges.supervisor.tether import Tether, own_files
+    from wakeful.worker.ending import new_loop
 
     line = Tether(tether) if tether is not None else None
     app = open_app(settings, flags)
     if line is not None:
         line.tell("loaded", files=own_files())
-    worked = asyncio.run(work(app.worker(**worker_flags(flags)), line))
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        worked = runner.run(work(app.worker(**worker_flags(flags)), line))
     app.close()
     if worked.again:
         command = child_command(app_path, flags)
