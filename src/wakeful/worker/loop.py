@@ -28,9 +28,6 @@ from wakeful.worker.ears import Ears
 from wakeful.worker.presence import Presence
 from wakeful.worker.writer import Writer
 
-# A worker that declares itself asleep looks once more after this: a producer that committed while it declared may
-# have seen nobody asleep.
-MOMENT = 0.05
 # Under load nothing falls due unnoticed for longer than this.
 TEND_EVERY = 0.5
 DEGRADED_POLL = 2.0
@@ -243,9 +240,7 @@ class Loop:
             return
         self._horizon.drop()
         self.alarm.table_says(report.due_in)
-        if request.sleeps is not None and not self._declared:
-            self._declared = True
-            self.alarm.due_in(MOMENT)
+        self._declared = self._declared or request.sleeps is not None
 
     def _over_alone(self) -> None:
         self._alone = False

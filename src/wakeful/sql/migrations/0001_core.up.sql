@@ -388,7 +388,8 @@ $$;
 --   that were cancelled; {"canary": number} tells a worker that its listener hears.
 -- Promise: sent when the transaction commits, and only if a worker sleeps that serves it. A transaction that sees
 --   an old snapshot (repeatable read, serializable) cannot know who sleeps, and pokes everyone.
--- Locks: none; NOTIFY takes PostgreSQL's own commit lock, which is why nobody is poked while all are busy.
+-- Locks: an advisory lock, shared, from the look at who sleeps to the end of the transaction; NOTIFY takes PostgreSQL's own
+--   commit lock, which is why nobody is poked while all are busy.
 create function wakeful.channel_of(worker_id uuid) returns text
     language sql immutable parallel safe strict
     return 'wakeful_' || pg_catalog.replace(worker_id::text, '-', '');
@@ -404,6 +405,8 @@ declare
 begin
     -- A serializable reader of `sleeper` would conflict with every worker that goes to sleep.
     if current_setting('transaction_isolation') = 'read committed' then
+        -- Taken before the look: see nobody_is_between.
+        perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
         sleepers := array(
             select s.worker_id from wakeful.sleeper s
             where (s.queues is null or poke.queue = any (s.queues)) and (s.tasks is null or poke.task = any (s.tasks))
@@ -420,6 +423,21 @@ begin
             poke.rank, (extract(epoch from poke.ready_at) * 1000000)::bigint, poke.id)) end::text;
     perform pg_notify('wakeful', hint) where sleepers is null;
     perform pg_notify(wakeful.channel_of(s.worker_id), hint) from unnest(sleepers) s(worker_id);
+end
+$$;
+
+-- Whether no transaction is between its look at who sleeps and its end. A worker that has declared itself asleep since, and
+-- then finds nobody in between and nothing in line, misses nothing: who looks from now on sees it asleep, and the rows of
+-- those who looked before are there to be seen.
+create function wakeful.nobody_is_between() returns boolean
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    between_locks constant bigint := hashtextextended('wakeful.poke', 0);
+begin
+    -- Given back at once, or pokes would wait for it.
+    return pg_try_advisory_lock(between_locks) and pg_advisory_unlock(between_locks);
 end
 $$;
 
@@ -1422,29 +1440,30 @@ end
 $$;
 
 -- Declares which queues and tasks the worker wants to be poked for (no queue: none, it is busy), and until when if it is not
--- registered. Writes only on a change.
+-- registered. Writes only on a change; true when it asks for more pokes than before.
 create function wakeful.declare_sleep(
-    worker_id uuid, queues text[], tasks text[], until timestamptz default null) returns void
+    worker_id uuid, queues text[], tasks text[], until timestamptz default null) returns boolean
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
 begin
     if declare_sleep.queues = '{}' then
         delete from wakeful.sleeper s where s.worker_id = declare_sleep.worker_id;
-        return;
+        return false;
     end if;
     insert into wakeful.sleeper as s (worker_id, queues, tasks, until)
     values (declare_sleep.worker_id, declare_sleep.queues, declare_sleep.tasks, declare_sleep.until)
     on conflict on constraint sleeper_pkey do update
     set queues = excluded.queues, tasks = excluded.tasks, until = excluded.until
         where (s.queues, s.tasks, s.until) is distinct from (excluded.queues, excluded.tasks, excluded.until);
+    return found;
 end
 $$;
 
 -- A worker's claim. queues[i] is served by lane lanes[i], whose free slots are limits[lanes[i]]; h_* are the horizons,
 -- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue, expire, promote first.
--- `sleeps`: 'all' or 'these' declares, when slots stay free, that the worker waits for pokes on all or on these queues;
--- null declares nothing. `pass_on`: poke the next sleepers when more is ready than was taken. `alone`: take one that must
+-- `sleeps`: 'all' or 'these' declares, when slots stay free, that the worker waits for pokes on all or on these queues
+-- (and has it look again in a moment, until no poke can have missed it); null declares nothing. `pass_on`: poke the next sleepers when more is ready than was taken. `alone`: take one that must
 -- run alone. `done_*`: jobs to complete first, in the same commit (a turn). Returns the jobs, then the report.
 create function wakeful.claim_1(
     worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
@@ -1468,6 +1487,8 @@ declare
     started integer;
     promoted integer := 0;
     short_queues text[] := '{}';
+    -- Asked before the line is looked at. Short of that, the worker must look again: see nobody_is_between.
+    sure boolean := sleeps is null or wakeful.nobody_is_between();
     report wakeful.claimed_job;
 begin
     if done_ids is not null then
@@ -1521,8 +1542,11 @@ begin
         end if;
     end loop;
     if sleeps is not null then
-        perform wakeful.declare_sleep(worker_id,
-            case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks);
+        sure := not wakeful.declare_sleep(worker_id,
+            case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks) and sure;
+        if short_queues <> '{}' and not sure then
+            report.due_in := least(report.due_in, 0.05);
+        end if;
     end if;
     -- A worker whose slots are all taken minds the clock too: it promotes what falls due, and pokes who has slots.
     if short_queues <> '{}' or 0 >= all (limits) then
@@ -1636,6 +1660,7 @@ declare
     taken wakeful.claimed_job;
     report wakeful.claimed_job;
     filled boolean := false;
+    sure constant boolean := sleeps_for is null or wakeful.nobody_is_between();
 begin
     if lease is null or lease <= interval '0' or not isfinite(lease) then
         perform wakeful.refuse('WF003', 'lease is not a positive, finite interval', 'Give a lease such as 5 minutes.');
@@ -1668,6 +1693,9 @@ begin
     if sleeps_for > interval '0' and (others or not filled) then
         perform wakeful.declare_sleep(worker_id, sleep_queues, null, wakeful.now() + sleeps_for);
         perform wakeful.forget_lapsed_sleepers();
+        if not sure then
+            report.due_in := least(report.due_in, 0.05);
+        end if;
     elsif sleeps_for is not null then
         perform wakeful.declare_sleep(worker_id, '{}', null);
     end if;
@@ -1677,9 +1705,13 @@ $$;
 
 -- Takes back the declaration of a process in which nobody waits any more.
 create function wakeful.wake_1(worker_id uuid) returns void
-    language sql volatile security definer
+    language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    return wakeful.declare_sleep(worker_id, '{}', null);
+as $$
+begin
+    perform wakeful.declare_sleep(wake_1.worker_id, '{}', null);
+end
+$$;
 
 -- Removes the declarations that have lapsed. Rows that someone holds are being renewed or removed already.
 create function wakeful.forget_lapsed_sleepers() returns void

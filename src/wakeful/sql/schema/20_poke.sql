@@ -9,7 +9,8 @@
 --   that were cancelled; {"canary": number} tells a worker that its listener hears.
 -- Promise: sent when the transaction commits, and only if a worker sleeps that serves it. A transaction that sees
 --   an old snapshot (repeatable read, serializable) cannot know who sleeps, and pokes everyone.
--- Locks: none; NOTIFY takes PostgreSQL's own commit lock, which is why nobody is poked while all are busy.
+-- Locks: an advisory lock, shared, from the look at who sleeps to the end of the transaction; NOTIFY takes PostgreSQL's own
+--   commit lock, which is why nobody is poked while all are busy.
 create function wakeful.channel_of(worker_id uuid) returns text
     language sql immutable parallel safe strict
     return 'wakeful_' || pg_catalog.replace(worker_id::text, '-', '');
@@ -25,6 +26,8 @@ declare
 begin
     -- A serializable reader of `sleeper` would conflict with every worker that goes to sleep.
     if current_setting('transaction_isolation') = 'read committed' then
+        -- Taken before the look: see nobody_is_between.
+        perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
         sleepers := array(
             select s.worker_id from wakeful.sleeper s
             where (s.queues is null or poke.queue = any (s.queues)) and (s.tasks is null or poke.task = any (s.tasks))
@@ -41,6 +44,21 @@ begin
             poke.rank, (extract(epoch from poke.ready_at) * 1000000)::bigint, poke.id)) end::text;
     perform pg_notify('wakeful', hint) where sleepers is null;
     perform pg_notify(wakeful.channel_of(s.worker_id), hint) from unnest(sleepers) s(worker_id);
+end
+$$;
+
+-- Whether no transaction is between its look at who sleeps and its end. A worker that has declared itself asleep since, and
+-- then finds nobody in between and nothing in line, misses nothing: who looks from now on sees it asleep, and the rows of
+-- those who looked before are there to be seen.
+create function wakeful.nobody_is_between() returns boolean
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    between_locks constant bigint := hashtextextended('wakeful.poke', 0);
+begin
+    -- Given back at once, or pokes would wait for it.
+    return pg_try_advisory_lock(between_locks) and pg_advisory_unlock(between_locks);
 end
 $$;
 

@@ -38,29 +38,30 @@ end
 $$;
 
 -- Declares which queues and tasks the worker wants to be poked for (no queue: none, it is busy), and until when if it is not
--- registered. Writes only on a change.
+-- registered. Writes only on a change; true when it asks for more pokes than before.
 create function wakeful.declare_sleep(
-    worker_id uuid, queues text[], tasks text[], until timestamptz default null) returns void
+    worker_id uuid, queues text[], tasks text[], until timestamptz default null) returns boolean
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
 begin
     if declare_sleep.queues = '{}' then
         delete from wakeful.sleeper s where s.worker_id = declare_sleep.worker_id;
-        return;
+        return false;
     end if;
     insert into wakeful.sleeper as s (worker_id, queues, tasks, until)
     values (declare_sleep.worker_id, declare_sleep.queues, declare_sleep.tasks, declare_sleep.until)
     on conflict on constraint sleeper_pkey do update
     set queues = excluded.queues, tasks = excluded.tasks, until = excluded.until
         where (s.queues, s.tasks, s.until) is distinct from (excluded.queues, excluded.tasks, excluded.until);
+    return found;
 end
 $$;
 
 -- A worker's claim. queues[i] is served by lane lanes[i], whose free slots are limits[lanes[i]]; h_* are the horizons,
 -- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue, expire, promote first.
--- `sleeps`: 'all' or 'these' declares, when slots stay free, that the worker waits for pokes on all or on these queues;
--- null declares nothing. `pass_on`: poke the next sleepers when more is ready than was taken. `alone`: take one that must
+-- `sleeps`: 'all' or 'these' declares, when slots stay free, that the worker waits for pokes on all or on these queues
+-- (and has it look again in a moment, until no poke can have missed it); null declares nothing. `pass_on`: poke the next sleepers when more is ready than was taken. `alone`: take one that must
 -- run alone. `done_*`: jobs to complete first, in the same commit (a turn). Returns the jobs, then the report.
 create function wakeful.claim_1(
     worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
@@ -84,6 +85,8 @@ declare
     started integer;
     promoted integer := 0;
     short_queues text[] := '{}';
+    -- Asked before the line is looked at. Short of that, the worker must look again: see nobody_is_between.
+    sure boolean := sleeps is null or wakeful.nobody_is_between();
     report wakeful.claimed_job;
 begin
     if done_ids is not null then
@@ -137,8 +140,11 @@ begin
         end if;
     end loop;
     if sleeps is not null then
-        perform wakeful.declare_sleep(worker_id,
-            case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks);
+        sure := not wakeful.declare_sleep(worker_id,
+            case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks) and sure;
+        if short_queues <> '{}' and not sure then
+            report.due_in := least(report.due_in, 0.05);
+        end if;
     end if;
     -- A worker whose slots are all taken minds the clock too: it promotes what falls due, and pokes who has slots.
     if short_queues <> '{}' or 0 >= all (limits) then

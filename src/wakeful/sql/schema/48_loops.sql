@@ -22,6 +22,7 @@ declare
     taken wakeful.claimed_job;
     report wakeful.claimed_job;
     filled boolean := false;
+    sure constant boolean := sleeps_for is null or wakeful.nobody_is_between();
 begin
     if lease is null or lease <= interval '0' or not isfinite(lease) then
         perform wakeful.refuse('WF003', 'lease is not a positive, finite interval', 'Give a lease such as 5 minutes.');
@@ -54,6 +55,9 @@ begin
     if sleeps_for > interval '0' and (others or not filled) then
         perform wakeful.declare_sleep(worker_id, sleep_queues, null, wakeful.now() + sleeps_for);
         perform wakeful.forget_lapsed_sleepers();
+        if not sure then
+            report.due_in := least(report.due_in, 0.05);
+        end if;
     elsif sleeps_for is not null then
         perform wakeful.declare_sleep(worker_id, '{}', null);
     end if;
@@ -63,9 +67,13 @@ $$;
 
 -- Takes back the declaration of a process in which nobody waits any more.
 create function wakeful.wake_1(worker_id uuid) returns void
-    language sql volatile security definer
+    language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    return wakeful.declare_sleep(worker_id, '{}', null);
+as $$
+begin
+    perform wakeful.declare_sleep(wake_1.worker_id, '{}', null);
+end
+$$;
 
 -- Removes the declarations that have lapsed. Rows that someone holds are being renewed or removed already.
 create function wakeful.forget_lapsed_sleepers() returns void

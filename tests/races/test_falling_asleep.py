@@ -1,0 +1,50 @@
+"""A worker falls asleep just as a job is committed: whoever looked too early to see it asleep is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.races.rounds import Arena
+from tests.sessions import Session
+from tests.verbs import claim_one, enqueue, fail, register, worker_claim
+
+
+def enqueued(producer: Session) -> None:
+    enqueue(producer, "t")
+    # What a commit does first: the poke goes out, to those who sleep by then.
+    producer.execute("set constraints all immediate")
+
+
+def failed(holder: Session) -> None:
+    fail(holder, claim_one(holder), retry_in="0 seconds")
+
+
+@pytest.mark.parametrize("act", [enqueued, failed])
+def test_who_falls_asleep_looks_again_until_nobody_is_between_poke_and_commit(
+    db: Session, arena: Arena, act: Callable[[Session], None]
+) -> None:
+    producer, sleeper = arena.contenders[0], register(db)
+    if act is failed:
+        enqueue(db, "t")
+    with producer.transaction():
+        act(producer)
+        for _ in range(3):
+            jobs, report = worker_claim(db, sleeper, sleeps="all")
+            assert (jobs, report["due_in"]) == ([], pytest.approx(0.05))
+    jobs, _ = worker_claim(db, sleeper, sleeps="all")
+    assert len(jobs) == 1
+
+
+def test_who_sleeps_and_is_sure_of_it_sleeps_on(db: Session) -> None:
+    sleeper = register(db)
+    assert worker_claim(db, sleeper, sleeps="all")[1]["due_in"] == pytest.approx(0.05)
+    assert worker_claim(db, sleeper, sleeps="all")[1]["due_in"] > 3000
+
+
+def test_a_wider_declaration_is_looked_at_again(db: Session) -> None:
+    sleeper = register(db)
+    worker_claim(db, sleeper, queues=["a"], sleeps="these")
+    assert worker_claim(db, sleeper, queues=["a"], sleeps="these")[1]["due_in"] > 3000
+    assert worker_claim(db, sleeper, queues=["a", "b"], sleeps="these")[1]["due_in"] == pytest.approx(0.05)
