@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
-from uuid import uuid4
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -16,7 +16,7 @@ from tests.sessions import Ear, Session, query, scalar, session
 from tests.verbs import claim_one, complete, fail, fall_asleep, job
 from wakeful import Context, DuplicateJob, InvalidOption, JobId, PayloadError, Wakeful
 from wakeful.edges.testing import Database
-from wakeful.values.current import CurrentJob, current_job
+from wakeful.values.current import current_job
 
 
 @dataclass
@@ -261,8 +261,13 @@ async def test_a_task_that_defaults_to_off_waits_for_its_switch(app: Wakeful, fo
     assert await form(task).enqueue() is not None
 
 
+class Running(NamedTuple):
+    id: UUID
+    correlation_id: UUID
+
+
 async def test_a_job_of_a_handler_is_a_child_of_its_job(app: Wakeful, form: Form, db: Session) -> None:
-    running = CurrentJob(uuid4(), uuid4())
+    running = Running(uuid4(), uuid4())
     token = current_job.set(running)
     try:
         child = job(db, await form(app).enqueue("t"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -18,9 +18,8 @@ ERROR = AttemptError("boom", "it broke", "{}")
 
 
 def job(attempt: int = 1, max_attempts: int = 5) -> Job:
-    now = datetime(2026, 1, 1, tzinfo=UTC)
     return Job(
-        id=ID,
+        key=ID.bytes,
         task="t",
         queue="default",
         payload="{}",
@@ -28,12 +27,12 @@ def job(attempt: int = 1, max_attempts: int = 5) -> Job:
         max_attempts=max_attempts,
         epoch=7,
         rank=0,
-        ready_at=now,
-        created_at=now,
-        started_at=now,
-        correlation_id=ID,
-        parent_id=None,
-        origin_id=None,
+        ready_wire=bytes(8),
+        created_wire=bytes(8),
+        started_wire=bytes(8),
+        correlation_key=ID.bytes,
+        parent_key=None,
+        origin_key=None,
         tenant=None,
         created_by=None,
         metadata=None,
@@ -51,8 +50,8 @@ def failed(retry_in: float | None) -> Ending:
 @pytest.mark.parametrize(
     ("outcome", "settlement"),
     [
-        (Done("42"), Completion(ID, 7, "42")),
-        (Done(None), Completion(ID, 7, None)),
+        (Done("42"), Completion(ID.bytes, 7, "42")),
+        (Done(None), Completion(ID.bytes, 7, None)),
         (Failed(ERROR), failed(30)),
         (Failed(ERROR, retry_in=timedelta(seconds=3)), failed(3)),
         (Failed(ERROR, retry_in=timedelta(0)), failed(0)),

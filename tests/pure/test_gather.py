@@ -14,7 +14,7 @@ from wakeful.values.settlement import Completion, Ending, Refusal
 
 
 def done(number: int) -> Completion:
-    return Completion(UUID(int=number), 1, None)
+    return Completion(UUID(int=number).bytes, 1, None)
 
 
 def ending(number: int) -> Ending:

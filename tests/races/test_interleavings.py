@@ -347,3 +347,22 @@ def test_statistics_are_exact_in_the_middle_of_settlements(db: Session, first: S
     assert stats(first) == {"running": 3, "completed": 3}
     first.execute("commit")
     assert stats(db) == {"running": 3, "completed": 3}
+
+
+def test_a_completion_that_waits_for_a_change_of_its_row_takes_the_row_as_changed(
+    db: Session, first: Session, second: Session
+) -> None:
+    worker = register(db)
+    enqueue_many(db, [{"task": "t"} for _ in range(3)])
+    held = worker_claim(db, worker)[0]
+    first.execute("begin")
+    call(first, "note_1", worker_id=worker, id=held[1].id, epoch=held[1].epoch, progress='{"percent": 50}')
+    with background() as start:
+        completing = start(complete_all, second, worker, held)
+        wait_until_blocked(db, second)
+        first.execute("commit")
+        assert completing.result() == []
+    assert set(states(db).values()) == {"completed"}
+    assert query(db, "select progress from wakeful.finished_job where id = %s", held[1].id) == [
+        {"progress": {"percent": 50}}
+    ]

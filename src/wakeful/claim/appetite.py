@@ -5,7 +5,7 @@ That is the number of jobs that finish during one turn: none to speak of for slo
 
 from __future__ import annotations
 
-MOST = 500
+MOST = 1000
 _WEIGHT = 0.3
 
 

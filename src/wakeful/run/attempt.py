@@ -11,6 +11,7 @@ from wakeful.payload import encode_result
 from wakeful.run.describe import describe
 from wakeful.run.handler import Handler
 from wakeful.run.remote import RemoteFailure
+from wakeful.values.current import current_job
 from wakeful.values.errors import PayloadError
 from wakeful.values.job import Job
 from wakeful.values.outcome import (
@@ -70,6 +71,7 @@ class Attempt:
         "shared",
         "started",
         "stopped",
+        "suspended",
         "task",
         "why",
     )
@@ -90,10 +92,13 @@ class Attempt:
         # A thread that would not stop: the slot is free again when it has ended.
         self.leftover: asyncio.Future[object] | None = None
         self.notes: Notes | None = None
+        # Whether it ever waited for anything: until then nobody but its handler can know of it.
+        self.suspended = False
         self.task: asyncio.Task[None] | None = None
 
     def begin(self, task: asyncio.Task[None]) -> None:
-        """The attempt runs in `task`."""
+        """The attempt has `task` for itself, and can be stopped from now on."""
+        self.suspended = True
         self.task = task
 
     def note(self, *, progress: Mapping[str, object] | None = None, name: str | None = None, number: float = 0) -> None:
@@ -128,6 +133,7 @@ class Attempt:
 
 async def attempt(running: Attempt, call: Callable[[Attempt], Awaitable[object]]) -> Outcome:
     """Run the handler through `call` to its outcome. Never raises, except what ends the process."""
+    current_job.set(running.job)
     try:
         value = await call(running)
         return _settled(running) or (UNLESS_COMMITTED if running.joined else read_value(value))

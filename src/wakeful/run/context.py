@@ -123,7 +123,7 @@ class BaseContext:
         return self.job.worker_id, self.job.id, self.job.epoch
 
     def _completion(self, result: object) -> Completion:
-        return Completion(self.job.id, self.job.epoch, encode_result(result))
+        return Completion(self.job.key, self.job.epoch, encode_result(result))
 
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):

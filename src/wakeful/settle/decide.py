@@ -18,7 +18,7 @@ def decide(job: Job, outcome: Outcome, policy: RetryPolicy) -> Settlement | None
     """The settlement of one attempt; None when there is nothing to settle."""
     # Before the match, which takes its time: nearly all jobs end here.
     if isinstance(outcome, Done):
-        return Completion(job.id, job.epoch, outcome.result)
+        return Completion(job.key, job.epoch, outcome.result)
     match outcome:
         case Failed(error, asked, final):
             retry_in = None if final else wait_before_next(job, asked, policy)

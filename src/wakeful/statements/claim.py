@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from operator import itemgetter
 from typing import Literal
 from uuid import UUID
 
@@ -41,9 +42,14 @@ class Claimed:
     report: ClaimReport
 
 
-_COLUMNS = """select id, task, queue, payload::text, attempt, max_attempts, epoch, rank, ready_at, created_at,
- started_at, correlation_id, parent_id, origin_id, tenant, created_by, metadata::text, attempts::text, saved::text,
- due_in, suspects, cancelled, refused"""
+# In the order of Job's fields. Ids and times as bytes: a driver that makes objects of them takes six times as long.
+JOB_COLUMNS = """pg_catalog.uuid_send(id), task, queue, payload::text, attempt, max_attempts, epoch, rank,
+ pg_catalog.timestamptz_send(ready_at), pg_catalog.timestamptz_send(created_at),
+ pg_catalog.timestamptz_send(started_at),
+ pg_catalog.uuid_send(correlation_id), pg_catalog.uuid_send(parent_id), pg_catalog.uuid_send(origin_id),
+ tenant, created_by, metadata::text, attempts::text, saved::text"""
+
+_COLUMNS = f"select {JOB_COLUMNS}, due_in, suspects, cancelled, refused"
 
 _HORIZON = "%(h_ranks)s::smallint[], %(h_ready_ats)s::timestamptz[], %(h_ids)s::uuid[]"
 
@@ -90,15 +96,17 @@ def pulse(request: ClaimRequest, beat: timedelta, canary: int | None, every_lane
     return Statement(_PULSE, params, _decoder(request.worker_id))
 
 
+_key = itemgetter(0)
+
+
 def completions(done: Sequence[Completion]) -> dict[str, object]:
     """The arrays that stand for completed jobs, in the order of their ids, in which rows are locked."""
-    ordered = sorted(done, key=lambda completion: completion.id.int)
-    results = [completion.result for completion in ordered]
+    keys, epochs, results = zip(*sorted(done, key=_key), strict=True)
     return {
         # Written as literals: thousands a second, and the driver takes longer to write a list of them.
-        "done_ids": "{" + ",".join([completion.id.hex for completion in ordered]) + "}",
-        "done_epochs": "{" + ",".join([str(completion.epoch) for completion in ordered]) + "}",
-        "done_results": results if any(result is not None for result in results) else None,
+        "done_ids": "{" + ",".join([key.hex() for key in keys]) + "}",
+        "done_epochs": "{" + ",".join(map(str, epochs)) + "}",
+        "done_results": list(results) if results.count(None) < len(results) else None,
     }
 
 

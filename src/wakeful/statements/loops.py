@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
+from wakeful.statements.claim import JOB_COLUMNS
 from wakeful.statements.fleet import channel_of
 from wakeful.statements.statement import Row, Statement, nothing
-from wakeful.values.job import Job
+from wakeful.values.job import Job, in_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,7 @@ class Found:
     due_in: float | None
 
 
-_CLAIM = """
-select id, task, queue, payload::text, attempt, max_attempts, epoch, rank, ready_at, created_at, started_at,
- correlation_id, parent_id, origin_id, tenant, created_by, metadata::text, attempts::text, saved::text, due_in
+_CLAIM = f"""select {JOB_COLUMNS}, due_in
 from wakeful.claim_any_1(%(worker_id)s::uuid, %(queues)s::text[], %(tasks)s::text[], %(want)s::integer,
  %(lease)s::interval, %(sleeps_for)s::interval, %(sleep_queues)s::text[], %(others)s::boolean,
  %(pass_on)s::boolean)
@@ -66,7 +65,7 @@ def claim_any(
 
     def decode(rows: Sequence[Row]) -> Found:
         jobs = [Job._make((*row[:19], worker_id)) for row in rows if row[0] is not None]
-        return Found(sorted(jobs, key=lambda job: job.position), rows[-1][19])
+        return Found(sorted(jobs, key=in_line), rows[-1][19])
 
     return Statement(_CLAIM, params, decode)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Final, NamedTuple
+from typing import Final, Protocol
 from uuid import UUID
 
 
-class CurrentJob(NamedTuple):
+class CurrentJob(Protocol):
     """What a child takes from the job that enqueues it."""
 
-    id: UUID
-    correlation_id: UUID
+    @property
+    def id(self) -> UUID: ...
+
+    @property
+    def correlation_id(self) -> UUID: ...
 
 
 current_job: Final[ContextVar[CurrentJob | None]] = ContextVar("wakeful_current_job", default=None)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from datetime import UTC, datetime, timedelta
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from wakeful.values.wakeup import Position
+
+_WIRE_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class JobId(UUID):
@@ -56,11 +59,11 @@ class NewJob:
 class Job(NamedTuple):
     """A claimed job: what a handler is given, and what settling it needs.
 
-    `payload`, `metadata`, `attempts` and `saved` are JSON texts: most jobs need only the first of them. A tuple,
-    because thousands are made in a second.
+    A tuple of what came over the wire, because thousands are made in a second: ids are their sixteen bytes, times
+    the eight that PostgreSQL sends, and JSON is text. Each is read when it is asked for, which for most jobs is never.
     """
 
-    id: UUID
+    key: bytes
     task: str
     queue: str
     payload: str
@@ -68,18 +71,53 @@ class Job(NamedTuple):
     max_attempts: int
     epoch: int
     rank: int
-    ready_at: datetime
-    created_at: datetime
-    started_at: datetime
-    correlation_id: UUID
-    parent_id: UUID | None
-    origin_id: UUID | None
+    ready_wire: bytes
+    created_wire: bytes
+    started_wire: bytes
+    correlation_key: bytes
+    parent_key: bytes | None
+    origin_key: bytes | None
     tenant: str | None
     created_by: str | None
     metadata: str | None
     attempts: str | None
     saved: str | None
     worker_id: UUID
+
+    @property
+    def id(self) -> UUID:
+        """The job's id."""
+        return UUID(bytes=self.key)
+
+    @property
+    def correlation_id(self) -> UUID:
+        """Shared by a job and all that came of it."""
+        return UUID(bytes=self.correlation_key)
+
+    @property
+    def parent_id(self) -> UUID | None:
+        """The job that enqueued it."""
+        return None if self.parent_key is None else UUID(bytes=self.parent_key)
+
+    @property
+    def origin_id(self) -> UUID | None:
+        """The dead letter that it was requeued from."""
+        return None if self.origin_key is None else UUID(bytes=self.origin_key)
+
+    @property
+    def ready_at(self) -> datetime:
+        """When it came into line."""
+        return _moment(self.ready_wire)
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was enqueued."""
+        return _moment(self.created_wire)
+
+    @property
+    def started_at(self) -> datetime:
+        """When this attempt was claimed."""
+        return _moment(self.started_wire)
 
     @property
     def priority(self) -> int:
@@ -90,6 +128,18 @@ class Job(NamedTuple):
     def position(self) -> Position:
         """Its place in line."""
         return Position(self.rank, self.ready_at, self.id)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} {self.task!r} attempt {self.attempt} of {self.max_attempts}>"
+
+
+in_line: Final[Callable[[Job], Any]] = itemgetter(*(Job._fields.index(name) for name in ("rank", "ready_wire", "key")))
+"""What orders claimed jobs as they stood in line: the parts of `position` as they came, which compare alike."""
+
+
+def _moment(wire: bytes) -> datetime:
+    """PostgreSQL sends microseconds since the year 2000."""
+    return _WIRE_EPOCH + timedelta(microseconds=int.from_bytes(wire, "big", signed=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextvars import copy_context
+from functools import partial
 from uuid import UUID
 
 from wakeful.claim.lanes import Lane, Lanes
 from wakeful.run.attempt import Attempt, Why, attempt, interpret_stop
 from wakeful.run.batch import attempt_batch
+from wakeful.run.drive import drive
 from wakeful.run.handler import Handler
 from wakeful.run.places import Places
-from wakeful.values.current import CurrentJob, current_job
 from wakeful.values.job import Job
 from wakeful.values.outcome import Cancelled, Outcome
 
@@ -20,10 +22,13 @@ from wakeful.values.outcome import Cancelled, Outcome
 CHECK_EVERY = 0.1
 # How long a handler whose time is over may take to clean up, before its job is settled without it.
 GRACE = 1.0
+# Jobs that wait for nothing run one after another for so long, before the loop sees to everything else.
+SLICE = 0.002
 
 
 class Crew:
-    """Runs jobs, each in a task of its own, as slots are free.
+    """Runs jobs as slots are free. Jobs that wait for nothing run one after another in one task; one that does has the
+    task for itself from then on, and the next job gets another.
 
     `ended` is told how each attempt went, `freed` that a slot came free, which may be later.
     """
@@ -44,7 +49,8 @@ class Crew:
         self._check: asyncio.TimerHandle | None = None
         self._alone: Callable[[], None] | None = None
         self._gathering: dict[tuple[str, int], deque[Job]] = {}
-        self.running: dict[UUID, Attempt] = {}
+        # By the job's id, in bytes.
+        self.running: dict[bytes, Attempt] = {}
         self.largest_batch = max((handler.batch or 0 for handler in handlers.values()), default=0)
 
     @property
@@ -60,10 +66,10 @@ class Crew:
             lane = self._lanes.of(job.queue)
             if self._handlers[job.task].batch is not None:
                 self._gather(job, lane, loop)
-            elif lane.running < lane.slots:
-                self._start(job, lane, loop)
             else:
                 lane.waiting.append(job)
+        for lane in self._lanes.lanes:
+            self._staff(lane)
 
     def hand_back(self) -> list[Job]:
         """The jobs that were held ready and are not started any more."""
@@ -74,15 +80,15 @@ class Crew:
             lane.gathering = 0
         return unstarted
 
-    def stop(self, ids: Iterable[UUID], why: Why) -> None:
-        """Ask these jobs' handlers to end."""
-        for id in list(ids):
-            if id in self.running:
-                self.running[id].stop(why)
+    def stop(self, keys: Iterable[bytes], why: Why) -> None:
+        """Ask the handlers of these jobs, by their ids in bytes, to end."""
+        for key in list(keys):
+            if key in self.running:
+                self.running[key].stop(why)
 
     def cancel(self, ids: Collection[UUID]) -> None:
         """These jobs are cancelled: the handlers of those that run are asked to end, the others do not start."""
-        self.stop(ids, "cancelled")
+        self.stop((id.bytes for id in ids), "cancelled")
         withdrawn = [job for job in self._held() if job.id in ids] if ids else []
         for job in withdrawn:
             lane = self._lanes.of(job.queue)
@@ -109,34 +115,60 @@ class Crew:
         """The jobs that run or are held ready, by id and epoch."""
         return {(job.id, job.epoch) for job in (*self._held(), *(run.job for run in self.running.values()))}
 
-    def _start(self, job: Job, lane: Lane, loop: asyncio.AbstractEventLoop) -> None:
-        running = self._attempt(job, loop)
-        lane.running += 1
-        running.begin(loop.create_task(self._work(running, lane)))
+    def _staff(self, lane: Lane) -> None:
+        """If a job waits and a slot is free, someone comes to take it."""
+        if lane.waiting and lane.running < lane.slots:
+            lane.running += 1
+            asyncio.get_running_loop().create_task(self._hold_slot(lane))
 
-    def _attempt(self, job: Job, loop: asyncio.AbstractEventLoop) -> Attempt:
-        running = Attempt(job, self._handlers[job.task], loop.time())
-        if job.id in self.running:
-            # The claim under which it still runs was lost, and has come back to this very process.
-            self.running[job.id].stop("lost")
-        self.running[job.id] = running
-        if self._check is None:
-            self._check = loop.call_later(CHECK_EVERY, self._stop_overdue)
-        return running
-
-    async def _work(self, running: Attempt, lane: Lane) -> None:
-        # Each task has a context of its own: what a handler sets there, no other job sees.
-        current_job.set(CurrentJob(running.job.id, running.job.correlation_id))
-        outcome = await attempt(running, self._places.call)
-        self._end(running, outcome)
+    async def _hold_slot(self, lane: Lane) -> None:
+        """Run what waits, until one of the jobs has waited for something, or others should have their turn."""
+        loop, me = asyncio.get_running_loop(), asyncio.current_task()
+        assert me is not None
+        until = loop.time() + SLICE
+        running: Attempt | None = None
+        while lane.waiting:
+            running = self._attempt(lane.waiting.popleft(), loop.time())
+            # A context for each: what a handler sets there, no other job sees.
+            outcome = await drive(
+                attempt(running, self._places.call), copy_context(), partial(self._suspends, running, lane, me)
+            )
+            self._end(running, outcome)
+            if running.suspended or loop.time() >= until:
+                break
         self._let_go(running, lane)
 
+    def _let_go(self, running: Attempt | None, lane: Lane) -> None:
+        if running is not None and running.leftover is not None:
+            running.leftover.add_done_callback(lambda _: self._free(lane))
+        else:
+            self._free(lane)
+
+    def _attempt(self, job: Job, now: float) -> Attempt:
+        if self.running and job.key in self.running:
+            # The claim under which it still runs was lost, and has come back to this very process.
+            self.running[job.key].stop("lost")
+        return Attempt(job, self._handlers[job.task], now)
+
+    def _suspends(self, running: Attempt, lane: Lane, task: asyncio.Task[None]) -> None:
+        """It waits for something, and has the task for itself: others go on meanwhile, and it can be stopped."""
+        self._note(running, task)
+        self._staff(lane)
+
+    def _note(self, running: Attempt, task: asyncio.Task[None]) -> None:
+        running.begin(task)
+        self.running[running.job.key] = running
+        if self._check is None:
+            self._check = asyncio.get_running_loop().call_later(CHECK_EVERY, self._stop_overdue)
+
     def _end(self, running: Attempt, outcome: Outcome) -> None:
-        running.end()
-        # A claim that was lost meanwhile may have come back to this process under a new epoch.
-        if self.running.get(running.job.id) is running:
-            del self.running[running.job.id]
+        if not running.suspended:
             self._ended(running, outcome)
+        # A claim that was lost meanwhile may have come back to this process under a new epoch.
+        elif self.running.get(running.job.key) is running:
+            del self.running[running.job.key]
+            self._ended(running, outcome)
+        running.end()
         if self._alone is not None and not self.running:
             over, self._alone = self._alone, None
             over()
@@ -144,19 +176,13 @@ class Crew:
     def _abandon(self, running: Attempt) -> None:
         """Its slot stays taken until it has ended."""
         running.end()
-        del self.running[running.job.id]
+        del self.running[running.job.key]
         self._ended(running, interpret_stop(running))
-
-    def _let_go(self, running: Attempt, lane: Lane) -> None:
-        if running.leftover is not None:
-            running.leftover.add_done_callback(lambda _: self._free(lane))
-        else:
-            self._free(lane)
 
     def _free(self, lane: Lane) -> None:
         lane.running -= 1
         if lane.waiting:
-            self._start(lane.waiting.popleft(), lane, asyncio.get_running_loop())
+            self._staff(lane)
         elif lane.gathering:
             self._start_gathered(lane, asyncio.get_running_loop())
         else:
@@ -212,11 +238,11 @@ class Crew:
         jobs = [gathered.popleft() for _ in range(size)]
         lane.gathering -= size
         lane.running += 1
-        batch = [self._attempt(job, loop) for job in jobs]
+        batch = [self._attempt(job, loop.time()) for job in jobs]
         task = loop.create_task(self._work_batch(batch, lane))
         for running in batch:
             running.shared = True
-            running.begin(task)
+            self._note(running, task)
         if gathered:
             linger = self._handlers[key[0]].linger.total_seconds()
             loop.call_later(linger, self._ripen, key, gathered[0])

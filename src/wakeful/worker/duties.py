@@ -60,5 +60,5 @@ async def renew_own_leases(line: AsyncLine, presence: Presence, crew: Crew) -> N
     for lease, attempts in held.items():
         claims = [(running.job.id, running.job.epoch) for running in attempts]
         refused = await line.run(settling.extend(presence.worker_id, claims, lease))
-        crew.stop((refusal.id for refusal in refused if refusal.reason == "stale"), "lost")
+        crew.stop((refusal.id.bytes for refusal in refused if refusal.reason == "stale"), "lost")
     await asyncio.sleep(min([OWN_LEASES_EVERY, *(lease.total_seconds() / 3 for lease in held)]))

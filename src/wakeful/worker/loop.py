@@ -18,9 +18,9 @@ from wakeful.claim.lanes import Lanes
 from wakeful.claim.solitude import Solitude, Turn
 from wakeful.database.line import AsyncLine
 from wakeful.statements.claim import Claimed, ClaimRequest, Sleeps
-from wakeful.values.job import Job
+from wakeful.values.job import Job, in_line
 from wakeful.values.settlement import Completion, Ending
-from wakeful.values.wakeup import Look, LookForCancelled, Notice, Poke
+from wakeful.values.wakeup import Look, LookForCancelled, Notice, Poke, Position
 from wakeful.wake.alarm import Alarm
 from wakeful.worker.calls import Calls
 from wakeful.worker.crew import Crew
@@ -257,7 +257,7 @@ class Loop:
             if len(taken) < limit:
                 short = True
             else:
-                self._horizon.advance(lane.queues, max(job.position for job in taken), self._clock())
+                self._horizon.advance(lane.queues, last_in_line(taken), self._clock())
         return short
 
     async def _pulse(self, now: float) -> None:
@@ -297,3 +297,8 @@ class Loop:
     def _interval(self) -> float:
         trusted = self.ears.hears or not self.ears.listens
         return (self._poll if trusted else min(self._poll, DEGRADED_POLL)) * random.uniform(0.9, 1.0)
+
+
+def last_in_line(jobs: Sequence[Job]) -> Position:
+    """The position of the one that stood last."""
+    return max(jobs, key=in_line).position

@@ -1084,12 +1084,12 @@ create type wakeful.claimed_job as (
 
 create type wakeful.position as (rank smallint, ready_at timestamptz, id uuid);
 
--- Locks up to `want` ready jobs, the first in line over the given queues and tasks, and returns their ids. `after` holds a
--- position for each queue: the scan starts behind it, and so does not walk over index entries that vacuum could not remove
--- yet. `suspects`: those that must run alone, and no others.
+-- Locks up to `want` ready jobs, the first in line over the given queues and tasks, and returns where their rows are (which
+-- holds until the transaction changes them). `after` holds a position for each queue: the scan starts behind it, and so does
+-- not walk over index entries that vacuum could not remove yet. `suspects`: those that must run alone, and no others.
 create function wakeful.choose(
     queues text[], tasks text[], want integer, after wakeful.position[], suspects boolean default false)
-    returns uuid[]
+    returns tid[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -1097,10 +1097,8 @@ create function wakeful.choose(
 as $$
 #variable_conflict use_column
 declare
-    -- A few more than wanted are looked at, so that rows which others have locked do not make the claim short.
-    look constant integer := choose.want + 16;
-    chosen uuid[] := '{}';
-    ids uuid[];
+    chosen tid[] := '{}';
+    tids tid[];
     seen integer;
     last_rank smallint;
     last_ready_at timestamptz;
@@ -1109,17 +1107,27 @@ begin
     if choose.suspects then
         -- They have an index of their own, and are few.
         return array(
-            select s.id
+            select s.tid
             from unnest(queues) q(queue)
             cross join unnest(tasks) t(task)
             cross join lateral (
-                select j.id from wakeful.job j
+                select j.ctid as tid from wakeful.job j
                 where j.queue = q.queue and j.task = t.task and j.state = 1 and j.suspect
                 order by j.rank, j.ready_at, j.id
                 limit choose.want
                 for update skip locked
             ) s
             limit choose.want);
+    end if;
+    if cardinality(queues) = 1 and cardinality(tasks) = 1 then
+        -- One range is in order already.
+        return array(
+            select j.ctid from wakeful.job j
+            where j.queue = queues[1] and j.task = tasks[1] and j.state = 1 and not j.suspect
+              and (j.rank, j.ready_at, j.id) > (after[1].rank, after[1].ready_at, after[1].id)
+            order by j.rank, j.ready_at, j.id
+            limit choose.want
+            for update skip locked);
     end if;
     loop
         with candidate as materialized (
@@ -1132,22 +1140,23 @@ begin
                 where j.queue = q.queue and j.task = t.task and j.state = 1 and not j.suspect
                   and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
                 order by j.rank, j.ready_at, j.id
-                limit look
+                limit choose.want
             ) c
             order by c.rank, c.ready_at, c.id
-            limit look
-        ), locked as materialized (
-            select j.id
-            from candidate c join wakeful.job j on j.ctid = c.tid
-            where j.state + 0 = 1
-            limit choose.want - cardinality(chosen)
-            for update of j skip locked
+            limit choose.want
         )
-        select array(select l.id from locked l), (select count(*) from candidate), last.rank, last.ready_at, last.id
-        into ids, seen, last_rank, last_ready_at, last_id
-        from (select) one left join (select c.rank, c.ready_at, c.id from candidate c offset look - 1) last on true;
-        chosen := chosen || ids;
-        exit when cardinality(chosen) = choose.want or seen < look;
+        select array(select c.tid from candidate c), last.rank, last.ready_at, last.id
+        into tids, last_rank, last_ready_at, last_id
+        from (select) one left join (select c.rank, c.ready_at, c.id from candidate c offset choose.want - 1) last on true;
+        seen := cardinality(tids);
+        tids := array(
+            select j.ctid from wakeful.job j
+            where j.ctid = any (tids) and j.state + 0 = 1
+            limit choose.want - cardinality(chosen)
+            for update skip locked);
+        chosen := chosen || tids;
+        -- Rows that others have locked do not make the claim short: those behind them are looked at.
+        exit when cardinality(chosen) = choose.want or seen < choose.want;
         after := array(
             select greatest(p, row(last_rank, last_ready_at, last_id)::wakeful.position) from unnest(after) p);
     end loop;
@@ -1460,8 +1469,21 @@ begin
 end
 $$;
 
+-- Rescues, expires and promotes; returns how many jobs of these queues and tasks became ready by their time.
+create function wakeful.tend_line(worker_id uuid, queues text[], tasks text[]) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform wakeful.rescue(spare => tend_line.worker_id);
+    perform wakeful.expire();
+    return wakeful.promote(queues, tasks);
+end
+$$;
+
 -- A worker's claim. queues[i] is served by lane lanes[i], whose free slots are limits[lanes[i]]; h_* are the horizons,
--- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue, expire, promote first.
+-- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue, expire, promote first; else
+-- that is done if the line turns out to be short, since nobody should go to sleep on what fell due unannounced.
 -- `sleeps`: 'all' or 'these' declares, when slots stay free, that the worker waits for pokes on all or on these queues
 -- (and has it look again in a moment, until no poke can have missed it); null declares nothing. `pass_on`: poke the next sleepers when more is ready than was taken. `alone`: take one that must
 -- run alone. `done_*`: jobs to complete first, in the same commit (a turn). Returns the jobs, then the report.
@@ -1481,10 +1503,11 @@ declare
     open_queues constant text[] := wakeful.open_names('queue', queues);
     lane_queues text[];
     after wakeful.position[];
-    ids uuid[];
+    tids tid[];
     at timestamptz;
     taken integer;
     started integer;
+    tended boolean := tend;
     promoted integer := 0;
     short_queues text[] := '{}';
     -- Asked before the line is looked at. Short of that, the worker must look again: see nobody_is_between.
@@ -1499,12 +1522,7 @@ begin
         perform wakeful.hold_worker(worker_id);
     end if;
     if tend then
-        perform wakeful.rescue(spare => worker_id);
-        perform wakeful.expire();
-        promoted := wakeful.promote(open_queues, open_tasks);
-        if promoted = 1000 then
-            report.due_in := 0;
-        end if;
+        promoted := wakeful.tend_line(worker_id, open_queues, open_tasks);
     end if;
     for this_lane in 1..cardinality(limits) loop
         select array_agg(q.queue), array_agg(row(coalesce(q.rank, -101), coalesce(q.ready_at, '-infinity'),
@@ -1514,22 +1532,28 @@ begin
         where q.lane = this_lane and q.queue = any (open_queues);
         taken := 0;
         while taken < limits[this_lane] loop
-            ids := wakeful.choose(lane_queues, open_tasks, limits[this_lane] - taken, after, alone);
+            tids := wakeful.choose(lane_queues, open_tasks, limits[this_lane] - taken, after, alone);
             at := wakeful.now();
             return query
             update wakeful.job j
             set state = 2, attempt = j.attempt + 1, epoch = j.epoch + 1, worker_id = claim_1.worker_id, started_at = at,
                 lease_expires_at = at + claim_1.lease, updated_at = at
-            where j.id = any (ids) and (j.expires_at is null or j.expires_at > at)
+            where j.ctid = any (tids) and (j.expires_at is null or j.expires_at > at)
             returning j.id, j.task::text, j.queue::text, j.payload::jsonb, j.attempt, j.max_attempts, j.epoch, j.rank,
                 j.ready_at, j.run_at, j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id,
                 j.parent_id, j.origin_id, j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.saved,
                 null::double precision, null::boolean, null::uuid[], null::uuid[];
             get diagnostics started = row_count;
             taken := taken + started;
-            exit when started = cardinality(ids);
-            -- Some had expired: with those out of the way, there may be more behind them.
-            perform wakeful.expire_rows(ids, at);
+            if started < cardinality(tids) then
+                -- Some had expired: with those out of the way, there may be more behind them.
+                perform wakeful.expire_rows(array(select j.id from wakeful.job j where j.ctid = any (tids)), at);
+            elsif taken < limits[this_lane] and not tended then
+                tended := true;
+                promoted := wakeful.tend_line(worker_id, open_queues, open_tasks);
+            else
+                exit;
+            end if;
         end loop;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
@@ -1541,6 +1565,9 @@ begin
             from wakeful.some_ready(lane_queues, open_tasks, after) more where more.queue is not null;
         end if;
     end loop;
+    if promoted = 1000 then
+        report.due_in := 0;
+    end if;
     if sleeps is not null then
         sure := not wakeful.declare_sleep(worker_id,
             case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks) and sure;
@@ -1956,21 +1983,22 @@ as $$
 #variable_conflict use_column
 declare
     at constant timestamptz := wakeful.now();
+    tids tid[];
     done uuid[];
     reruns jsonb[];
 begin
+    -- No join that a plan made while the table was empty could turn round, to walk all of it.
+    tids := array(
+        select l.tid
+        from (select s.id, s.epoch from unnest(ids, epochs) s(id, epoch) order by s.id) s
+        cross join lateral (
+            select j.ctid as tid from wakeful.job j
+            where j.id = s.id and j.epoch = s.epoch and j.worker_id = complete_1.worker_id and j.state + 0 = 2
+            for update
+        ) l);
+    -- A later statement, hence a later snapshot: it sees the rows as they were locked.
     with gone as (
-        -- No join that a plan made while the table was empty could turn round, to walk all of it.
-        delete from wakeful.job j
-        where j.id = any (array(
-            select l.id
-            from (select s.id, s.epoch from unnest(ids, epochs) s(id, epoch) order by s.id) s
-            cross join lateral (
-                select j.id from wakeful.job j
-                where j.id = s.id and j.epoch = s.epoch and j.worker_id = complete_1.worker_id and j.state + 0 = 2
-                for update
-            ) l))
-        returning j.*
+        delete from wakeful.job j where j.ctid = any (tids) returning j.*
     ), kept as (
         insert into wakeful.finished_job (
             id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at, expires_at,

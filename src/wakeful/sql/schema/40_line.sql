@@ -15,12 +15,12 @@ create type wakeful.claimed_job as (
 
 create type wakeful.position as (rank smallint, ready_at timestamptz, id uuid);
 
--- Locks up to `want` ready jobs, the first in line over the given queues and tasks, and returns their ids. `after` holds a
--- position for each queue: the scan starts behind it, and so does not walk over index entries that vacuum could not remove
--- yet. `suspects`: those that must run alone, and no others.
+-- Locks up to `want` ready jobs, the first in line over the given queues and tasks, and returns where their rows are (which
+-- holds until the transaction changes them). `after` holds a position for each queue: the scan starts behind it, and so does
+-- not walk over index entries that vacuum could not remove yet. `suspects`: those that must run alone, and no others.
 create function wakeful.choose(
     queues text[], tasks text[], want integer, after wakeful.position[], suspects boolean default false)
-    returns uuid[]
+    returns tid[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -28,10 +28,8 @@ create function wakeful.choose(
 as $$
 #variable_conflict use_column
 declare
-    -- A few more than wanted are looked at, so that rows which others have locked do not make the claim short.
-    look constant integer := choose.want + 16;
-    chosen uuid[] := '{}';
-    ids uuid[];
+    chosen tid[] := '{}';
+    tids tid[];
     seen integer;
     last_rank smallint;
     last_ready_at timestamptz;
@@ -40,17 +38,27 @@ begin
     if choose.suspects then
         -- They have an index of their own, and are few.
         return array(
-            select s.id
+            select s.tid
             from unnest(queues) q(queue)
             cross join unnest(tasks) t(task)
             cross join lateral (
-                select j.id from wakeful.job j
+                select j.ctid as tid from wakeful.job j
                 where j.queue = q.queue and j.task = t.task and j.state = 1 and j.suspect
                 order by j.rank, j.ready_at, j.id
                 limit choose.want
                 for update skip locked
             ) s
             limit choose.want);
+    end if;
+    if cardinality(queues) = 1 and cardinality(tasks) = 1 then
+        -- One range is in order already.
+        return array(
+            select j.ctid from wakeful.job j
+            where j.queue = queues[1] and j.task = tasks[1] and j.state = 1 and not j.suspect
+              and (j.rank, j.ready_at, j.id) > (after[1].rank, after[1].ready_at, after[1].id)
+            order by j.rank, j.ready_at, j.id
+            limit choose.want
+            for update skip locked);
     end if;
     loop
         with candidate as materialized (
@@ -63,22 +71,23 @@ begin
                 where j.queue = q.queue and j.task = t.task and j.state = 1 and not j.suspect
                   and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
                 order by j.rank, j.ready_at, j.id
-                limit look
+                limit choose.want
             ) c
             order by c.rank, c.ready_at, c.id
-            limit look
-        ), locked as materialized (
-            select j.id
-            from candidate c join wakeful.job j on j.ctid = c.tid
-            where j.state + 0 = 1
-            limit choose.want - cardinality(chosen)
-            for update of j skip locked
+            limit choose.want
         )
-        select array(select l.id from locked l), (select count(*) from candidate), last.rank, last.ready_at, last.id
-        into ids, seen, last_rank, last_ready_at, last_id
-        from (select) one left join (select c.rank, c.ready_at, c.id from candidate c offset look - 1) last on true;
-        chosen := chosen || ids;
-        exit when cardinality(chosen) = choose.want or seen < look;
+        select array(select c.tid from candidate c), last.rank, last.ready_at, last.id
+        into tids, last_rank, last_ready_at, last_id
+        from (select) one left join (select c.rank, c.ready_at, c.id from candidate c offset choose.want - 1) last on true;
+        seen := cardinality(tids);
+        tids := array(
+            select j.ctid from wakeful.job j
+            where j.ctid = any (tids) and j.state + 0 = 1
+            limit choose.want - cardinality(chosen)
+            for update skip locked);
+        chosen := chosen || tids;
+        -- Rows that others have locked do not make the claim short: those behind them are looked at.
+        exit when cardinality(chosen) = choose.want or seen < choose.want;
         after := array(
             select greatest(p, row(last_rank, last_ready_at, last_id)::wakeful.position) from unnest(after) p);
     end loop;

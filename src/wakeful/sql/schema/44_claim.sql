@@ -58,8 +58,21 @@ begin
 end
 $$;
 
+-- Rescues, expires and promotes; returns how many jobs of these queues and tasks became ready by their time.
+create function wakeful.tend_line(worker_id uuid, queues text[], tasks text[]) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform wakeful.rescue(spare => tend_line.worker_id);
+    perform wakeful.expire();
+    return wakeful.promote(queues, tasks);
+end
+$$;
+
 -- A worker's claim. queues[i] is served by lane lanes[i], whose free slots are limits[lanes[i]]; h_* are the horizons,
--- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue, expire, promote first.
+-- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue, expire, promote first; else
+-- that is done if the line turns out to be short, since nobody should go to sleep on what fell due unannounced.
 -- `sleeps`: 'all' or 'these' declares, when slots stay free, that the worker waits for pokes on all or on these queues
 -- (and has it look again in a moment, until no poke can have missed it); null declares nothing. `pass_on`: poke the next sleepers when more is ready than was taken. `alone`: take one that must
 -- run alone. `done_*`: jobs to complete first, in the same commit (a turn). Returns the jobs, then the report.
@@ -79,10 +92,11 @@ declare
     open_queues constant text[] := wakeful.open_names('queue', queues);
     lane_queues text[];
     after wakeful.position[];
-    ids uuid[];
+    tids tid[];
     at timestamptz;
     taken integer;
     started integer;
+    tended boolean := tend;
     promoted integer := 0;
     short_queues text[] := '{}';
     -- Asked before the line is looked at. Short of that, the worker must look again: see nobody_is_between.
@@ -97,12 +111,7 @@ begin
         perform wakeful.hold_worker(worker_id);
     end if;
     if tend then
-        perform wakeful.rescue(spare => worker_id);
-        perform wakeful.expire();
-        promoted := wakeful.promote(open_queues, open_tasks);
-        if promoted = 1000 then
-            report.due_in := 0;
-        end if;
+        promoted := wakeful.tend_line(worker_id, open_queues, open_tasks);
     end if;
     for this_lane in 1..cardinality(limits) loop
         select array_agg(q.queue), array_agg(row(coalesce(q.rank, -101), coalesce(q.ready_at, '-infinity'),
@@ -112,22 +121,28 @@ begin
         where q.lane = this_lane and q.queue = any (open_queues);
         taken := 0;
         while taken < limits[this_lane] loop
-            ids := wakeful.choose(lane_queues, open_tasks, limits[this_lane] - taken, after, alone);
+            tids := wakeful.choose(lane_queues, open_tasks, limits[this_lane] - taken, after, alone);
             at := wakeful.now();
             return query
             update wakeful.job j
             set state = 2, attempt = j.attempt + 1, epoch = j.epoch + 1, worker_id = claim_1.worker_id, started_at = at,
                 lease_expires_at = at + claim_1.lease, updated_at = at
-            where j.id = any (ids) and (j.expires_at is null or j.expires_at > at)
+            where j.ctid = any (tids) and (j.expires_at is null or j.expires_at > at)
             returning j.id, j.task::text, j.queue::text, j.payload::jsonb, j.attempt, j.max_attempts, j.epoch, j.rank,
                 j.ready_at, j.run_at, j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id,
                 j.parent_id, j.origin_id, j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.saved,
                 null::double precision, null::boolean, null::uuid[], null::uuid[];
             get diagnostics started = row_count;
             taken := taken + started;
-            exit when started = cardinality(ids);
-            -- Some had expired: with those out of the way, there may be more behind them.
-            perform wakeful.expire_rows(ids, at);
+            if started < cardinality(tids) then
+                -- Some had expired: with those out of the way, there may be more behind them.
+                perform wakeful.expire_rows(array(select j.id from wakeful.job j where j.ctid = any (tids)), at);
+            elsif taken < limits[this_lane] and not tended then
+                tended := true;
+                promoted := wakeful.tend_line(worker_id, open_queues, open_tasks);
+            else
+                exit;
+            end if;
         end loop;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
@@ -139,6 +154,9 @@ begin
             from wakeful.some_ready(lane_queues, open_tasks, after) more where more.queue is not null;
         end if;
     end loop;
+    if promoted = 1000 then
+        report.due_in := 0;
+    end if;
     if sleeps is not null then
         sure := not wakeful.declare_sleep(worker_id,
             case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks) and sure;

@@ -14,21 +14,22 @@ as $$
 #variable_conflict use_column
 declare
     at constant timestamptz := wakeful.now();
+    tids tid[];
     done uuid[];
     reruns jsonb[];
 begin
+    -- No join that a plan made while the table was empty could turn round, to walk all of it.
+    tids := array(
+        select l.tid
+        from (select s.id, s.epoch from unnest(ids, epochs) s(id, epoch) order by s.id) s
+        cross join lateral (
+            select j.ctid as tid from wakeful.job j
+            where j.id = s.id and j.epoch = s.epoch and j.worker_id = complete_1.worker_id and j.state + 0 = 2
+            for update
+        ) l);
+    -- A later statement, hence a later snapshot: it sees the rows as they were locked.
     with gone as (
-        -- No join that a plan made while the table was empty could turn round, to walk all of it.
-        delete from wakeful.job j
-        where j.id = any (array(
-            select l.id
-            from (select s.id, s.epoch from unnest(ids, epochs) s(id, epoch) order by s.id) s
-            cross join lateral (
-                select j.id from wakeful.job j
-                where j.id = s.id and j.epoch = s.epoch and j.worker_id = complete_1.worker_id and j.state + 0 = 2
-                for update
-            ) l))
-        returning j.*
+        delete from wakeful.job j where j.ctid = any (tids) returning j.*
     ), kept as (
         insert into wakeful.finished_job (
             id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at, expires_at,
