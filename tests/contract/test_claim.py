@@ -203,12 +203,28 @@ def test_many_expired_jobs_do_not_hide_the_good_one_behind_them(db: Session) -> 
     assert stats(db)["running"] == 1
 
 
-def test_a_claim_tends_unless_told_not_to(db: Session) -> None:
+def test_a_claim_tends_if_it_is_told_to_or_comes_back_short(db: Session) -> None:
     worker = register(db)
-    id = enqueue(db, delay="1 second")
+    due = enqueue(db, delay="1 second")
+    ready = enqueue(db)
     shift_clock(db, "2 seconds")
-    assert worker_claim(db, worker, tend=False)[0] == []
-    assert [held.id for held in worker_claim(db, worker)[0]] == [id]
+    assert [held.id for held in worker_claim(db, worker, want=1, tend=False)[0]] == [ready]
+    assert state_of(db, due) == "scheduled"
+    assert [held.id for held in worker_claim(db, worker, want=1, tend=False)[0]] == [due]
+
+
+def test_a_brief_claim_takes_what_is_in_line_and_leaves_the_rest_to_the_next(db: Session) -> None:
+    worker = register(db)
+    worker_claim(db, worker, sleeps="all")
+    ready, due = enqueue(db), enqueue(db, delay="1 second")
+    shift_clock(db, "2 seconds")
+    taken, report = worker_claim(db, worker, sleeps="all", brief=True)
+    assert ([held.id for held in taken], state_of(db, due)) == ([ready], "scheduled")
+    assert report["due_in"] is None
+    assert scalar(db, "select count(*) from wakeful.sleeper") == 1, "it has free slots, and sleeps on"
+    enqueue(db)
+    assert worker_claim(db, worker, want=1, sleeps="all", brief=True)[0]
+    assert scalar(db, "select count(*) from wakeful.sleeper") == 0, "it is busy"
 
 
 @pytest.mark.parametrize(("kind", "name"), [("queue", "default"), ("task", "t")])

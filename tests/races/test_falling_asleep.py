@@ -48,3 +48,13 @@ def test_a_wider_declaration_is_looked_at_again(db: Session) -> None:
     worker_claim(db, sleeper, queues=["a"], sleeps="these")
     assert worker_claim(db, sleeper, queues=["a"], sleeps="these")[1]["due_in"] > 3000
     assert worker_claim(db, sleeper, queues=["a", "b"], sleeps="these")[1]["due_in"] == pytest.approx(0.05)
+
+
+def test_a_brief_claim_that_took_nothing_comes_back_for_what_others_hold(db: Session, arena: Arena) -> None:
+    worker, other = register(db), arena.contenders[0]
+    enqueue(db, "t")
+    with other.transaction():
+        other.execute("select from wakeful.job for update")
+        assert worker_claim(db, worker, brief=True)[1]["due_in"] == 1
+    assert worker_claim(db, worker, brief=True)[0]
+    assert worker_claim(db, worker, brief=True)[1]["due_in"] is None

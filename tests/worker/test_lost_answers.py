@@ -96,6 +96,8 @@ async def test_a_settlement(app: Wakeful, link: Link, db: Session, outcome: str)
         link.lose_answer_to("wakeful.complete_1(" if outcome == "complete" else "wakeful.settle_1(")
         if outcome != "complete":
             raise ValueError
+        # So long that no claim takes its settlement along.
+        await asyncio.sleep(0.2)
 
     async with working(app, concurrency=2) as worker:
         id = await t.aenqueue()

@@ -32,6 +32,7 @@ class ClaimRequest:
     sleeps: Sleeps | None = None
     pass_on: bool = False
     alone: bool = False
+    brief: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ from wakeful.claim_1(%(worker_id)s::uuid, %(queues)s::text[], %(lanes)s::integer
  %(tasks)s::text[], %(lease)s::interval, {_HORIZON},
  %(tend)s::boolean, %(sleeps)s::text, %(pass_on)s::boolean, %(alone)s::boolean"""
 
-_CLAIM = f"{_ASK})"
+_CLAIM = f"{_ASK}, brief => %(brief)s::boolean)"
 
 _TURN = f"{_ASK}, %(done_ids)s::uuid[], %(done_epochs)s::bigint[], %(done_results)s::text[])"
 
@@ -127,6 +128,7 @@ def _asked(request: ClaimRequest) -> dict[str, object]:
         "pass_on": request.pass_on,
         "lease": request.lease,
         "alone": request.alone,
+        "brief": request.brief,
     }
 
 

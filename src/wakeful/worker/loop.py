@@ -180,10 +180,12 @@ class Loop:
     def _turn(self) -> Turn:
         return self._solitude.turn(self.crew.idle, self._clock())
 
-    def _request(self, limits: Sequence[int], now: float) -> ClaimRequest:
+    def _request(self, limits: Sequence[int], now: float, settles: bool) -> ClaimRequest:
         queues, lanes = self._lanes.queues()
         alone = self._turn() == "alone"
-        tend = now - self._tended_at >= TEND_EVERY
+        # A poke has woken it from a sleep that is declared: start what came first, see to everything else afterwards.
+        brief = self._woken and self._declared and not (alone or settles or self._horizon.bounds_anything)
+        tend = not brief and now - self._tended_at >= TEND_EVERY
         if tend:
             self._tended_at = now
         return ClaimRequest(
@@ -197,6 +199,7 @@ class Loop:
             sleeps=None if alone else self._sleeps(),
             pass_on=self._woken,
             alone=alone,
+            brief=brief,
         )
 
     def _sleeps(self) -> Sleeps | None:
@@ -205,18 +208,21 @@ class Loop:
         return "all" if self._lanes.every is not None else "these"
 
     async def _claim(self, limits: Sequence[int], done: list[Completion], now: float) -> None:
-        request = self._request(limits, now)
+        request = self._request(limits, now, bool(done))
         looks = self._looks
         self._woken = False
         self.counts["claims"] += 1
-        self._take(await self._calls.claim(request, done), request, looks)
+        claimed = await self._calls.claim(request, done)
+        self._take(claimed, request, looks)
+        if request.brief and claimed.jobs:
+            # A job that is done in no time is settled by the claim that follows.
+            await asyncio.sleep(0)
 
     def _take(self, claimed: Claimed, request: ClaimRequest, looks: int) -> None:
         report, jobs = claimed.report, claimed.jobs
         if self.budget is not None:
             self.budget -= len(jobs)
         self._writer.note_refused(report.refused)
-        self._solitude.wanted = report.suspects
         self.counts["empty_claims"] += not jobs
         self._appetite.learn(self._finished)
         self._finished = 0
@@ -224,6 +230,10 @@ class Loop:
             for job in jobs:
                 self._writer.gathering.add(Ending(job.id, job.epoch, "released", retry_in=timedelta(0)))
             return
+        if request.brief:
+            self._take_briefly(claimed, request, self._looks != looks)
+            return
+        self._solitude.wanted = report.suspects
         self._alone = request.alone and bool(jobs)
         if request.alone:
             self._solitude.found(bool(jobs), self._clock())
@@ -241,6 +251,16 @@ class Loop:
         self._horizon.drop()
         self.alarm.table_says(report.due_in)
         self._declared = self._declared or request.sleeps is not None
+
+    def _take_briefly(self, claimed: Claimed, request: ClaimRequest, again: bool) -> None:
+        """Who took something claims again, to see what else there is; who did not sleeps on, as it had declared."""
+        for lane, limit in zip(self._lanes.lanes, request.limits, strict=True):
+            if limit > 0:
+                lane.hungry = again or bool(claimed.jobs)
+        self._declared = sum(request.limits) > len(claimed.jobs)
+        self.crew.take(claimed.jobs)
+        if claimed.report.due_in is not None:
+            self.alarm.due_in(claimed.report.due_in)
 
     def _over_alone(self) -> None:
         self._alone = False

@@ -443,7 +443,7 @@ $$;
 
 create function wakeful.poke_at_commit() returns trigger
     language plpgsql security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform wakeful.poke(new.queue, new.task, new.run_at, new.rank, new.ready_at, new.id);
@@ -974,7 +974,7 @@ create function wakeful.enqueue(
     expires_at timestamptz default null, poke boolean default true
 ) returns uuid
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_variable
 declare
@@ -997,7 +997,7 @@ $$;
 create function wakeful.enqueue_many(jobs jsonb, poke boolean default true)
     returns table (place integer, id uuid, action text)
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
@@ -1035,7 +1035,7 @@ create function wakeful.enqueue_batch_1(
     fresh boolean default false, poke boolean default true
 ) returns table (place integer, id uuid, action text)
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_variable
 begin
@@ -1287,11 +1287,12 @@ create function wakeful.expire(most integer default 1000) returns integer
 as $$
 declare
     at constant timestamptz := wakeful.now();
-begin
-    return wakeful.expire_rows(array(
+    ids constant uuid[] := array(
         select j.id from wakeful.job j
         where j.expires_at is not null and j.expires_at <= at and j.state + 0 < 2
-        order by j.expires_at limit most), at);
+        order by j.expires_at limit most);
+begin
+    return case when ids = '{}' then 0 else wakeful.expire_rows(ids, at) end;
 end
 $$;
 
@@ -1431,16 +1432,21 @@ begin
 end
 $$;
 
--- Holds the worker's row against its rescue for the rest of the transaction.
-create function wakeful.hold_worker(worker_id uuid) returns void
+-- Refuses a worker whose lease has lapsed. `hold`: keeps its row against its rescue for the rest of the transaction, which
+-- writes; who takes nothing need not.
+create function wakeful.hold_worker(worker_id uuid, hold boolean default true) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
 declare
     lapses_at timestamptz;
 begin
-    -- The clock is read behind the lock: the lease may have lapsed while this waited.
-    select w.lease_expires_at into lapses_at from wakeful.worker w where w.id = hold_worker.worker_id for key share;
+    if hold then
+        -- The clock is read behind the lock: the lease may have lapsed while this waited.
+        select w.lease_expires_at into lapses_at from wakeful.worker w where w.id = hold_worker.worker_id for key share;
+    else
+        select w.lease_expires_at into lapses_at from wakeful.worker w where w.id = hold_worker.worker_id;
+    end if;
     if lapses_at is null or lapses_at <= wakeful.now() then
         perform wakeful.refuse('WF006', format('the lease of worker %s has lapsed', hold_worker.worker_id),
             'Register again under a new worker id; its jobs are being rescued.');
@@ -1485,16 +1491,19 @@ $$;
 -- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue, expire, promote first; else
 -- that is done if the line turns out to be short, since nobody should go to sleep on what fell due unannounced.
 -- `sleeps`: 'all' or 'these' declares, when slots stay free, that the worker waits for pokes on all or on these queues
--- (and has it look again in a moment, until no poke can have missed it); null declares nothing. `pass_on`: poke the next sleepers when more is ready than was taken. `alone`: take one that must
--- run alone. `done_*`: jobs to complete first, in the same commit (a turn). Returns the jobs, then the report.
+-- (and has it look again in a moment, until no poke can have missed it); null declares nothing. `pass_on`: poke the next
+-- sleepers when more is ready than was taken. `alone`: take one that must run alone. `done_*`: jobs to complete first, in the same commit (a turn). `brief`: the worker was poked and is in a hurry:
+-- what is in line is taken, and what else there is to see to, such as tending, declaring and what is due next, is left to the
+-- claim that follows; one that took nothing needs none, unless it reports so. Returns the jobs, then the report.
 create function wakeful.claim_1(
     worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
     h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
     tend boolean default true, sleeps text default null, pass_on boolean default false, alone boolean default false,
-    done_ids uuid[] default null, done_epochs bigint[] default null, done_results text[] default null)
+    done_ids uuid[] default null, done_epochs bigint[] default null, done_results text[] default null,
+    brief boolean default false)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_variable
@@ -1508,20 +1517,18 @@ declare
     taken integer;
     started integer;
     tended boolean := tend;
+    held boolean := false;
     promoted integer := 0;
     short_queues text[] := '{}';
     -- Asked before the line is looked at. Short of that, the worker must look again: see nobody_is_between.
-    sure boolean := sleeps is null or wakeful.nobody_is_between();
+    sure boolean := sleeps is null or brief or wakeful.nobody_is_between();
     report wakeful.claimed_job;
 begin
     if done_ids is not null then
         report.refused := array(
             select r.id from wakeful.complete_1(worker_id, done_ids, done_epochs, done_results) r where r.refused = 'stale');
     end if;
-    if lease is null then
-        perform wakeful.hold_worker(worker_id);
-    end if;
-    if tend then
+    if tend and not brief then
         promoted := wakeful.tend_line(worker_id, open_queues, open_tasks);
     end if;
     for this_lane in 1..cardinality(limits) loop
@@ -1533,6 +1540,10 @@ begin
         taken := 0;
         while taken < limits[this_lane] loop
             tids := wakeful.choose(lane_queues, open_tasks, limits[this_lane] - taken, after, alone);
+            if lease is null and not held and tids <> '{}' then
+                perform wakeful.hold_worker(worker_id);
+                held := true;
+            end if;
             at := wakeful.now();
             return query
             update wakeful.job j
@@ -1548,7 +1559,7 @@ begin
             if started < cardinality(tids) then
                 -- Some had expired: with those out of the way, there may be more behind them.
                 perform wakeful.expire_rows(array(select j.id from wakeful.job j where j.ctid = any (tids)), at);
-            elsif taken < limits[this_lane] and not tended then
+            elsif taken < limits[this_lane] and not tended and not brief then
                 tended := true;
                 promoted := wakeful.tend_line(worker_id, open_queues, open_tasks);
             else
@@ -1557,7 +1568,7 @@ begin
         end loop;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
-            if (wakeful.some_ready(lane_queues, open_tasks, after)).queue is not null then
+            if (not brief or taken = 0) and (wakeful.some_ready(lane_queues, open_tasks, after)).queue is not null then
                 report.due_in := least(report.due_in, 1);
             end if;
         elsif pass_on or promoted > 0 then
@@ -1565,6 +1576,13 @@ begin
             from wakeful.some_ready(lane_queues, open_tasks, after) more where more.queue is not null;
         end if;
     end loop;
+    if lease is null and not held then
+        perform wakeful.hold_worker(worker_id, hold => false);
+    end if;
+    if brief and short_queues <> '{}' then
+        return next report;
+        return;
+    end if;
     if promoted = 1000 then
         report.due_in := 0;
     end if;
@@ -1599,7 +1617,7 @@ create function wakeful.pulse_1(
     queues text[], lanes integer[], limits integer[], tasks text[], every_lane integer default null, sleeps text default null)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_variable
@@ -1632,7 +1650,7 @@ $$;
 -- The daily round: days of history made and dropped (keep: null keeps all), counts folded.
 create function wakeful.upkeep_1(keep interval) returns void
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform wakeful.fold_tally();
@@ -1648,7 +1666,7 @@ create function wakeful.note_1(
     worker_id uuid, id uuid, epoch bigint, progress jsonb default null, saved jsonb default null, counters jsonb default null)
     returns boolean
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 begin
@@ -1676,7 +1694,7 @@ create function wakeful.claim_any_1(
     sleep_queues text[] default null, others boolean default false, pass_on boolean default false)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     -- Before version 18 a scan that is turned off counts as so dear that it is compiled, which takes half a second.
     set jit = off
 as $$
@@ -1977,7 +1995,7 @@ $$;
 create function wakeful.complete_1(worker_id uuid, ids uuid[], epochs bigint[], results text[] default null)
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
@@ -2089,7 +2107,7 @@ create function wakeful.settle_1(
     retry_ins interval[])
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -2117,7 +2135,7 @@ $$;
 create function wakeful.extend_1(worker_id uuid, ids uuid[], epochs bigint[], leases interval[])
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off
     set enable_nestloop = off set enable_hashjoin = on
 as $$
@@ -2181,7 +2199,7 @@ $$;
 
 create function wakeful.complete(id uuid, epoch bigint, worker_id uuid, result jsonb default null) returns void
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform wakeful.must_pass(r.id, r.refused)
@@ -2194,7 +2212,7 @@ create function wakeful.fail(
     id uuid, epoch bigint, worker_id uuid, code text, message text, details jsonb default null,
     retry_in interval default null, no_retry boolean default false) returns void
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 declare
     wait interval := fail.retry_in;
@@ -2213,7 +2231,7 @@ $$;
 
 create function wakeful.snooze(id uuid, epoch bigint, worker_id uuid, delay interval, reason text default null) returns void
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
     if snooze.delay is null or snooze.delay < interval '0' or not isfinite(snooze.delay) then
@@ -2227,7 +2245,7 @@ $$;
 
 create function wakeful.release(id uuid, epoch bigint, worker_id uuid) returns void
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform wakeful.must_pass(r.id, r.refused)
@@ -2239,7 +2257,7 @@ $$;
 -- Returns false when another transaction holds the row just now: try again, the lease is as it was.
 create function wakeful.extend(id uuid, epoch bigint, worker_id uuid, lease interval) returns boolean
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 declare
     answer text;
@@ -2323,7 +2341,7 @@ $$;
 -- Renews the worker's lease; false when it has lapsed.
 create function wakeful.beat_1(worker_id uuid, lease interval) returns boolean
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 declare
     lapses_at timestamptz;

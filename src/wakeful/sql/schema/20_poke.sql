@@ -64,7 +64,7 @@ $$;
 
 create function wakeful.poke_at_commit() returns trigger
     language plpgsql security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform wakeful.poke(new.queue, new.task, new.run_at, new.rank, new.ready_at, new.id);

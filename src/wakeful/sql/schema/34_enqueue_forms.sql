@@ -11,7 +11,7 @@ create function wakeful.enqueue(
     expires_at timestamptz default null, poke boolean default true
 ) returns uuid
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_variable
 declare
@@ -34,7 +34,7 @@ $$;
 create function wakeful.enqueue_many(jobs jsonb, poke boolean default true)
     returns table (place integer, id uuid, action text)
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
@@ -72,7 +72,7 @@ create function wakeful.enqueue_batch_1(
     fresh boolean default false, poke boolean default true
 ) returns table (place integer, id uuid, action text)
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_variable
 begin

@@ -61,11 +61,12 @@ create function wakeful.expire(most integer default 1000) returns integer
 as $$
 declare
     at constant timestamptz := wakeful.now();
-begin
-    return wakeful.expire_rows(array(
+    ids constant uuid[] := array(
         select j.id from wakeful.job j
         where j.expires_at is not null and j.expires_at <= at and j.state + 0 < 2
-        order by j.expires_at limit most), at);
+        order by j.expires_at limit most);
+begin
+    return case when ids = '{}' then 0 else wakeful.expire_rows(ids, at) end;
 end
 $$;
 

@@ -20,16 +20,21 @@ begin
 end
 $$;
 
--- Holds the worker's row against its rescue for the rest of the transaction.
-create function wakeful.hold_worker(worker_id uuid) returns void
+-- Refuses a worker whose lease has lapsed. `hold`: keeps its row against its rescue for the rest of the transaction, which
+-- writes; who takes nothing need not.
+create function wakeful.hold_worker(worker_id uuid, hold boolean default true) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
 declare
     lapses_at timestamptz;
 begin
-    -- The clock is read behind the lock: the lease may have lapsed while this waited.
-    select w.lease_expires_at into lapses_at from wakeful.worker w where w.id = hold_worker.worker_id for key share;
+    if hold then
+        -- The clock is read behind the lock: the lease may have lapsed while this waited.
+        select w.lease_expires_at into lapses_at from wakeful.worker w where w.id = hold_worker.worker_id for key share;
+    else
+        select w.lease_expires_at into lapses_at from wakeful.worker w where w.id = hold_worker.worker_id;
+    end if;
     if lapses_at is null or lapses_at <= wakeful.now() then
         perform wakeful.refuse('WF006', format('the lease of worker %s has lapsed', hold_worker.worker_id),
             'Register again under a new worker id; its jobs are being rescued.');
@@ -74,16 +79,19 @@ $$;
 -- one per queue (null: from the start). `lease`: null for the worker's own lease. `tend`: rescue, expire, promote first; else
 -- that is done if the line turns out to be short, since nobody should go to sleep on what fell due unannounced.
 -- `sleeps`: 'all' or 'these' declares, when slots stay free, that the worker waits for pokes on all or on these queues
--- (and has it look again in a moment, until no poke can have missed it); null declares nothing. `pass_on`: poke the next sleepers when more is ready than was taken. `alone`: take one that must
--- run alone. `done_*`: jobs to complete first, in the same commit (a turn). Returns the jobs, then the report.
+-- (and has it look again in a moment, until no poke can have missed it); null declares nothing. `pass_on`: poke the next
+-- sleepers when more is ready than was taken. `alone`: take one that must run alone. `done_*`: jobs to complete first, in the same commit (a turn). `brief`: the worker was poked and is in a hurry:
+-- what is in line is taken, and what else there is to see to, such as tending, declaring and what is due next, is left to the
+-- claim that follows; one that took nothing needs none, unless it reports so. Returns the jobs, then the report.
 create function wakeful.claim_1(
     worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
     h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
     tend boolean default true, sleeps text default null, pass_on boolean default false, alone boolean default false,
-    done_ids uuid[] default null, done_epochs bigint[] default null, done_results text[] default null)
+    done_ids uuid[] default null, done_epochs bigint[] default null, done_results text[] default null,
+    brief boolean default false)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_variable
@@ -97,20 +105,18 @@ declare
     taken integer;
     started integer;
     tended boolean := tend;
+    held boolean := false;
     promoted integer := 0;
     short_queues text[] := '{}';
     -- Asked before the line is looked at. Short of that, the worker must look again: see nobody_is_between.
-    sure boolean := sleeps is null or wakeful.nobody_is_between();
+    sure boolean := sleeps is null or brief or wakeful.nobody_is_between();
     report wakeful.claimed_job;
 begin
     if done_ids is not null then
         report.refused := array(
             select r.id from wakeful.complete_1(worker_id, done_ids, done_epochs, done_results) r where r.refused = 'stale');
     end if;
-    if lease is null then
-        perform wakeful.hold_worker(worker_id);
-    end if;
-    if tend then
+    if tend and not brief then
         promoted := wakeful.tend_line(worker_id, open_queues, open_tasks);
     end if;
     for this_lane in 1..cardinality(limits) loop
@@ -122,6 +128,10 @@ begin
         taken := 0;
         while taken < limits[this_lane] loop
             tids := wakeful.choose(lane_queues, open_tasks, limits[this_lane] - taken, after, alone);
+            if lease is null and not held and tids <> '{}' then
+                perform wakeful.hold_worker(worker_id);
+                held := true;
+            end if;
             at := wakeful.now();
             return query
             update wakeful.job j
@@ -137,7 +147,7 @@ begin
             if started < cardinality(tids) then
                 -- Some had expired: with those out of the way, there may be more behind them.
                 perform wakeful.expire_rows(array(select j.id from wakeful.job j where j.ctid = any (tids)), at);
-            elsif taken < limits[this_lane] and not tended then
+            elsif taken < limits[this_lane] and not tended and not brief then
                 tended := true;
                 promoted := wakeful.tend_line(worker_id, open_queues, open_tasks);
             else
@@ -146,7 +156,7 @@ begin
         end loop;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
-            if (wakeful.some_ready(lane_queues, open_tasks, after)).queue is not null then
+            if (not brief or taken = 0) and (wakeful.some_ready(lane_queues, open_tasks, after)).queue is not null then
                 report.due_in := least(report.due_in, 1);
             end if;
         elsif pass_on or promoted > 0 then
@@ -154,6 +164,13 @@ begin
             from wakeful.some_ready(lane_queues, open_tasks, after) more where more.queue is not null;
         end if;
     end loop;
+    if lease is null and not held then
+        perform wakeful.hold_worker(worker_id, hold => false);
+    end if;
+    if brief and short_queues <> '{}' then
+        return next report;
+        return;
+    end if;
     if promoted = 1000 then
         report.due_in := 0;
     end if;

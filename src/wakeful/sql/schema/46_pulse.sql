@@ -10,7 +10,7 @@ create function wakeful.pulse_1(
     queues text[], lanes integer[], limits integer[], tasks text[], every_lane integer default null, sleeps text default null)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_variable
@@ -43,7 +43,7 @@ $$;
 -- The daily round: days of history made and dropped (keep: null keeps all), counts folded.
 create function wakeful.upkeep_1(keep interval) returns void
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform wakeful.fold_tally();
@@ -59,7 +59,7 @@ create function wakeful.note_1(
     worker_id uuid, id uuid, epoch bigint, progress jsonb default null, saved jsonb default null, counters jsonb default null)
     returns boolean
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 begin

@@ -11,7 +11,7 @@ create function wakeful.claim_any_1(
     sleep_queues text[] default null, others boolean default false, pass_on boolean default false)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     -- Before version 18 a scan that is turned off counts as so dear that it is compiled, which takes half a second.
     set jit = off
 as $$

@@ -8,7 +8,7 @@
 create function wakeful.complete_1(worker_id uuid, ids uuid[], epochs bigint[], results text[] default null)
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
@@ -120,7 +120,7 @@ create function wakeful.settle_1(
     retry_ins interval[])
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -148,7 +148,7 @@ $$;
 create function wakeful.extend_1(worker_id uuid, ids uuid[], epochs bigint[], leases interval[])
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off
     set enable_nestloop = off set enable_hashjoin = on
 as $$

@@ -14,7 +14,7 @@ $$;
 
 create function wakeful.complete(id uuid, epoch bigint, worker_id uuid, result jsonb default null) returns void
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform wakeful.must_pass(r.id, r.refused)
@@ -27,7 +27,7 @@ create function wakeful.fail(
     id uuid, epoch bigint, worker_id uuid, code text, message text, details jsonb default null,
     retry_in interval default null, no_retry boolean default false) returns void
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 declare
     wait interval := fail.retry_in;
@@ -46,7 +46,7 @@ $$;
 
 create function wakeful.snooze(id uuid, epoch bigint, worker_id uuid, delay interval, reason text default null) returns void
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
     if snooze.delay is null or snooze.delay < interval '0' or not isfinite(snooze.delay) then
@@ -60,7 +60,7 @@ $$;
 
 create function wakeful.release(id uuid, epoch bigint, worker_id uuid) returns void
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform wakeful.must_pass(r.id, r.refused)
@@ -72,7 +72,7 @@ $$;
 -- Returns false when another transaction holds the row just now: try again, the lease is as it was.
 create function wakeful.extend(id uuid, epoch bigint, worker_id uuid, lease interval) returns boolean
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 declare
     answer text;

@@ -20,7 +20,7 @@ $$;
 -- Renews the worker's lease; false when it has lapsed.
 create function wakeful.beat_1(worker_id uuid, lease interval) returns boolean
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 declare
     lapses_at timestamptz;
