@@ -24,6 +24,7 @@ def drive(driven: Coroutine[Any, Any, T], context: Context, suspends: Callable[[
         while True:
             try:
                 yield awaited
+            # Whatever is thrown in is the coroutine's to deal with.
             except BaseException as error:
                 awaited = step(driven.throw, error)
             else:
