@@ -21,9 +21,11 @@ _HOMES = {
         *("JobNotFound", "LeaseLapsed", "MigrationError", "PayloadError", "Refused"),
         *("SchemaMismatch", "StaleClaim", "UnknownTask", "WakefulError"),
     ),
+    "schedule": ("Schedules",),
     "values.job": ("Job", "JobId", "JobReport"),
     "values.outcome": ("Cancel", "Dead", "Retry", "Snooze"),
     "values.retry": ("Exponential", "Fixed", "Never", "RetryPolicy", "Steps"),
+    "values.schedule": ("ScheduleReport",),
     "values.retryable": ("backoff", "can_retry"),
     "worker": ("Worker",),
 }

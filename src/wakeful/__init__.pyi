@@ -2,6 +2,7 @@ from wakeful.app import Wakeful
 from wakeful.config import Settings
 from wakeful.queue import ClaimedJob, Queue
 from wakeful.run.context import Context, SyncContext
+from wakeful.schedule import Schedules
 from wakeful.task import Task
 from wakeful.values.dedup import dedup_key
 from wakeful.values.errors import (
@@ -30,6 +31,7 @@ from wakeful.values.retry import (
     Steps,
 )
 from wakeful.values.retryable import backoff, can_retry
+from wakeful.values.schedule import ScheduleReport
 from wakeful.worker import Worker
 
 __version__: str
@@ -58,6 +60,8 @@ __all__ = [
     "Refused",
     "Retry",
     "RetryPolicy",
+    "ScheduleReport",
+    "Schedules",
     "SchemaMismatch",
     "Settings",
     "Snooze",

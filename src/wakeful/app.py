@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from wakeful.config import Settings, load
 from wakeful.database.session import Database
@@ -15,12 +15,14 @@ from wakeful.produce.producer import Producer
 from wakeful.produce.template import Defaults, Template, template
 from wakeful.run.context import Context, SyncContext
 from wakeful.task import ContextTask, Task, TaskDecorator, TaskOptions, declare
+from wakeful.values.duration import DurationLike
 from wakeful.values.errors import InvalidOption, PayloadError
 from wakeful.values.job import JobId
 from wakeful.values.names import task_name
 
 if TYPE_CHECKING:
     from wakeful.queue import Queue
+    from wakeful.schedule import ScheduleDecorator, ScheduleOptions, Schedules
     from wakeful.worker import Worker
 
 P = ParamSpec("P")
@@ -78,6 +80,13 @@ class Wakeful:
 
         return Queue(self)
 
+    @cached_property
+    def schedules(self) -> Schedules:
+        """Schedules: those that code declares, and the verbs to make and steer others while workers run."""
+        from wakeful.schedule import Schedules
+
+        return Schedules(self)
+
     @overload
     def task(self, function: Callable[Concatenate[Context, P], R], /) -> ContextTask[P, R]: ...
 
@@ -95,6 +104,37 @@ class Wakeful:
         if function is not None:
             return self._register(function, options)
         return lambda decorated: self._register(decorated, options)
+
+    def schedule(
+        self,
+        cron: str | None = None,
+        /,
+        *,
+        every: DurationLike | None = None,
+        tz: str = "UTC",
+        name: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        misfire: Literal["latest", "skip", "all"] = "latest",
+        cap: int = 100,
+        version: int = 0,
+        **options: Unpack[ScheduleOptions],
+    ) -> ScheduleDecorator:
+        """Make jobs of a task by the clock: `@app.schedule("*/5 * * * *", tz="Europe/Helsinki")` or `every="10m"`.
+
+        Over a task, or over a function, of which it makes one. `misfire` says what becomes of slots that passed while
+        no worker ran: the newest is run, none is, or all are, `cap` at most. Of two definitions of a name the higher
+        `version` holds, of the same version the one that came later.
+        """
+        from wakeful.schedule import declared
+
+        said = {"cron": cron, "every": every, "tz": tz, "payload": payload, "misfire": misfire, "cap": cap}
+
+        def decorate(decorated: Any) -> Any:
+            task = decorated if isinstance(decorated, Task) else self._register(decorated, {})
+            self.schedules.declare(declared(task, name, version=version, options=options, **cast(Any, said)))
+            return task
+
+        return decorate
 
     def enqueue(
         self,

@@ -26,10 +26,12 @@ WORKING = {
     *("complete", "complete_1", "completed_by_1", "fail", "settle_1", "snooze", "release", "extend"),
     *("extend_1", "note_1"),
     *("promote", "rescue", "expire", "make_days", "drop_days", "fold_tally", "upkeep_1"),
+    *("fire_1", "declare_schedules_1"),
 }
 OPERATING = {
     *("cancel", "cancel_many", "requeue", "retry_now", "bury", "acknowledge", "purge", "cleanup"),
     *("pause_queue", "resume_queue", "pause_task", "resume_task", "switch_task"),
+    *("add_schedule", "change_schedule", "remove_schedule", "pause_schedule", "resume_schedule", "run_schedule"),
 }
 READING = {"stats", "find_jobs"}
 MAY_CALL = {
@@ -39,7 +41,7 @@ MAY_CALL = {
     OPERATOR: EVERYONE | ENQUEUING | OPERATING | READING,
 }
 MAY_READ = {VIEWER, OPERATOR}
-VIEWS = {"jobs", "dead_letters", "queue_health", "queues", "workers", "controls", "audits"}
+VIEWS = {"jobs", "dead_letters", "queue_health", "queues", "workers", "controls", "audits", "schedules"}
 # Every client asks at its start which version of the schema it meets.
 LEDGER = "migration"
 

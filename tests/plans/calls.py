@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID, uuid4
 
+from psycopg.types.json import Jsonb
+
 from tests.sessions import Session, call, query, value
 from tests.verbs import Held, claim, complete, enqueue, enqueue_many, fail, register, settle, worker_claim
 
@@ -108,6 +110,17 @@ def twins(db: Session) -> None:
     enqueue(db, dedup_key="watched", delay="1 day", dedup="replace")
 
 
+def schedule(db: Session) -> None:
+    """One that is due."""
+    db.execute("delete from wakeful.schedule where name = 'watched'")
+    call(db, "add_schedule", name="watched", task="t", every="1 hour")
+
+
+def fire(db: Session) -> None:
+    firing = {"name": "watched", "revision": 1, "last_slot": None, "slots": ["2020-01-01T00:00Z"]}
+    call(db, "fire_1", firings=Jsonb([{**firing, "next_slot": "2200-01-01T00:00Z"}]))
+
+
 def finish_known(db: Session) -> None:
     enqueue(db, id=_KNOWN, priority=100)
     for held in claim(db, queues=["default"], tasks=["t"]):
@@ -155,4 +168,5 @@ CALLS = {
     "enqueue_many": Call(lambda db: enqueue_many(db, [{"task": "t", "priority": 1} for _ in range(10)])),
     "cancel": Call(lambda db: value(db, "cancel", id=_KNOWN)),
     "requeue": Call(requeue, buried),
+    "fire_1": Call(fire, schedule),
 }

@@ -11,6 +11,7 @@ SCHEDULED = times(100_000)
 DEAD = times(10_000)
 UNREGISTERED = times(10_000)
 READY = times(2_000)
+SCHEDULES = times(10_000)
 
 _LOADS = (
     """insert into wakeful.finished_job (id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at,
@@ -31,6 +32,11 @@ _LOADS = (
         updated_at, correlation_id, payload)
     select gen_random_uuid(), 'default', 't', 1, 50, 5, false, now(), now(), now(), now(),
         gen_random_uuid(), '{}' from generate_series(1, %(ready)s) n""",
+    """insert into wakeful.schedule (name, task, payload, every, source, anchor, since, next_at, created_at, changed_at,
+        changed_by)
+    select 'schedule ' || n, case when mod(n, 2) = 0 then 't' else 'other' end, '{}', '1 day', 'runtime', now(), now(),
+        case when mod(n, 2) = 0 then now() + n * interval '1 minute' else '-infinity' end, now(), now(), 'me'
+    from generate_series(1, %(schedules)s) n""",
     """insert into wakeful.dead_letter (id, task, queue, correlation_id, error_code, error_message, died_at,
         original_job)
     select gen_random_uuid(), 't', 'default', gen_random_uuid(), 'E', 'm', now(), '{"attempt": 5, "epoch": 5}'
@@ -46,6 +52,7 @@ def load(db: Session) -> None:
         "dead": DEAD,
         "unregistered": UNREGISTERED,
         "ready": READY,
+        "schedules": SCHEDULES,
     }
     for statement in _LOADS:
         db.execute(statement, sizes)

@@ -62,6 +62,16 @@ def test_jobs_in_every_state_survive_down_and_up(database: Database) -> None:
         assert after[id]["state"] == resting
 
 
+def test_schedules_survive_down_and_up(database: Database) -> None:
+    with database.connect() as conn:
+        conn.execute("select wakeful.add_schedule('nightly', 'tidy', cron => '0 3 * * *', tz => 'Europe/Helsinki')")
+        conn.execute("select wakeful.pause_schedule('nightly', reason => 'later')")
+        before = conn.execute("select to_jsonb(s) from wakeful.schedule s").fetchall()
+        down(conn, 0)
+        up(conn)
+        assert conn.execute("select to_jsonb(s) from wakeful.schedule s").fetchall() == before
+
+
 def test_a_claim_from_before_is_refused_afterwards(database: Database) -> None:
     with database.connect() as conn:
         worker = uuid4()

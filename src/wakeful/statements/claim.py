@@ -9,8 +9,10 @@ from operator import itemgetter
 from typing import Literal
 from uuid import UUID
 
+from wakeful.statements.schedules import due_schedules
 from wakeful.statements.statement import Row, Statement
 from wakeful.values.job import Job
+from wakeful.values.schedule import DueSchedule
 from wakeful.values.settlement import Completion
 from wakeful.values.wakeup import ClaimReport, Position
 
@@ -50,7 +52,7 @@ JOB_COLUMNS = """pg_catalog.uuid_send(id), task, queue, payload::text, attempt, 
  pg_catalog.uuid_send(correlation_id), pg_catalog.uuid_send(parent_id), pg_catalog.uuid_send(origin_id),
  tenant, created_by, metadata::text, attempts::text, saved::text"""
 
-_COLUMNS = f"select {JOB_COLUMNS}, due_in, suspects, cancelled, refused"
+_COLUMNS = f"select {JOB_COLUMNS}, due_in, suspects, cancelled, refused, schedules::text"
 
 _HORIZON = "%(h_ranks)s::smallint[], %(h_ready_ats)s::timestamptz[], %(h_ids)s::uuid[]"
 
@@ -146,6 +148,7 @@ class _decoder:
         due_in, suspects = None, False
         cancelled: tuple[UUID, ...] = ()
         refused: tuple[UUID, ...] = ()
+        schedules: tuple[DueSchedule, ...] = ()
         for row in reversed(rows):
             if row[0] is not None:
                 break
@@ -153,4 +156,5 @@ class _decoder:
             suspects = bool(row[20]) or suspects
             cancelled += tuple(row[21] or ())
             refused += tuple(row[22] or ())
-        return Claimed(jobs, ClaimReport(due_in, suspects, cancelled, refused))
+            schedules += due_schedules(row[23]) if row[23] else ()
+        return Claimed(jobs, ClaimReport(due_in, suspects, cancelled, refused, schedules))

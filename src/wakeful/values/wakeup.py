@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from wakeful.values.schedule import DueSchedule
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -78,3 +80,4 @@ class ClaimReport:
     suspects: bool = False
     cancelled: tuple[UUID, ...] = ()
     refused: tuple[UUID, ...] = ()
+    schedules: tuple[DueSchedule, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wakeful.config import Settings, WorkerSettings, load
 from wakeful.database.session import Database
@@ -14,6 +14,9 @@ from wakeful.task import Task
 from wakeful.values.errors import InvalidOption
 from wakeful.worker.desk import Enqueues
 from wakeful.worker.worker import Worker
+
+if TYPE_CHECKING:
+    from wakeful.schedule import Schedules
 
 
 class App(Enqueues, Protocol):
@@ -28,19 +31,24 @@ class App(Enqueues, Protocol):
     @property
     def database(self) -> Database: ...
 
+    @property
+    def schedules(self) -> Schedules: ...
+
 
 def build_worker(app: App, flags: Mapping[str, object]) -> Worker:
     """A worker for all tasks of the app; `flags` come before the app's settings."""
     if not app.tasks:
         raise InvalidOption("app", "has no task: import the modules that declare them before making a worker.")
     settings = worker_settings(app.settings.worker, flags)
+    schedules = app.schedules.declarations()
     return Worker(
         app,
         app.database,
         {name: handler_of(task, settings.timeout) for name, task in app.tasks.items()},
-        frozenset(task.spec.queue for task in app.tasks.values()),
+        frozenset(task.spec.queue for task in app.tasks.values()) | {one.queue for one in schedules if one.queue},
         app.settings.database,
         settings,
+        schedules,
     )
 
 

@@ -23,6 +23,7 @@ from wakeful.values.settlement import Completion, Ending
 from wakeful.values.wakeup import Look, LookForCancelled, Notice, Poke, Position
 from wakeful.wake.alarm import Alarm
 from wakeful.worker.calls import Calls
+from wakeful.worker.clockwork import Clockwork
 from wakeful.worker.crew import Crew
 from wakeful.worker.ears import Ears
 from wakeful.worker.presence import Presence
@@ -31,6 +32,8 @@ from wakeful.worker.writer import Writer
 # Under load nothing falls due unnoticed for longer than this.
 TEND_EVERY = 0.5
 DEGRADED_POLL = 2.0
+# A schedule that someone has locked is tried again after so long.
+HELD_UP = 0.5
 
 
 class Loop:
@@ -44,12 +47,14 @@ class Loop:
         tasks: Sequence[str],
         lanes: Lanes,
         poll: timedelta,
+        clockwork: Clockwork,
     ) -> None:
         self._presence = presence
         self._writer = writer
         self._tasks = tasks
         self._lanes = lanes
         self._poll = poll.total_seconds()
+        self._clockwork = clockwork
         self._clock = asyncio.get_running_loop().time
         self._horizon = Horizon()
         self._appetite = Appetite()
@@ -90,6 +95,7 @@ class Loop:
                         self._horizon.lower(queue, position)
                         self._look()
             case Look():
+                self._tended_at = 0.0
                 self._horizon.drop()
                 self._look()
             case LookForCancelled():
@@ -217,6 +223,7 @@ class Loop:
         if request.brief and claimed.jobs:
             # A job that is done in no time is settled by the claim that follows.
             await asyncio.sleep(0)
+        await self._fire(claimed)
 
     def _take(self, claimed: Claimed, request: ClaimRequest, looks: int) -> None:
         report, jobs = claimed.report, claimed.jobs
@@ -313,6 +320,17 @@ class Loop:
             self._take(claimed, request, looks)
         else:
             self.alarm.table_says(claimed.report.due_in)
+        await self._fire(claimed)
+
+    async def _fire(self, claimed: Claimed) -> None:
+        """Fire the schedules that are due; what they make, and when they are next due, is found by looking again."""
+        if claimed.report.schedules and not self.stopping:
+            look, held_up = await self._clockwork.fire(claimed.report.schedules)
+            if look:
+                self._tended_at = 0.0
+                self._look()
+            if held_up:
+                self.alarm.due_in(HELD_UP)
 
     def _interval(self) -> float:
         trusted = self.ears.hears or not self.ears.listens

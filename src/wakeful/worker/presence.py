@@ -43,6 +43,7 @@ class Presence:
         lanes: Lanes,
         length: timedelta,
         lost: Callable[[], None],
+        schedules: Sequence[str] = (),
     ) -> None:
         self._dsn = dsn
         self._line = line
@@ -50,6 +51,7 @@ class Presence:
         self._lanes = lanes
         self._length = length
         self._lost = lost
+        self._schedules = schedules
         self._thread: BeatThread | None = None
         self.worker_id = new_id()
         self.lease = Lease(length)
@@ -57,7 +59,7 @@ class Presence:
     async def register(self) -> None:
         """Put the worker on the list, and begin to watch over its lease."""
         queues = None if self._lanes.every is not None else self._lanes.queues()[0]
-        details = json.dumps({"host": socket.gethostname(), "pid": os.getpid()})
+        details = json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "schedules": list(self._schedules)})
         name = f"{socket.gethostname()}:{os.getpid()}"
         # Counted from before the statement is sent: the server's count begins later.
         self.lease = Lease(self._length)

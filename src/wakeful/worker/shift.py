@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -24,8 +24,10 @@ from wakeful.statements import fleet
 from wakeful.tend.duty import Duty
 from wakeful.values.errors import DatabaseUnavailable, LeaseLapsed, WakefulError
 from wakeful.values.outcome import Done, Failed, Outcome, Released
+from wakeful.values.schedule import Declaration
 from wakeful.values.settlement import Ending
 from wakeful.wake.listener import Listener
+from wakeful.worker.clockwork import Clockwork
 from wakeful.worker.crew import Crew
 from wakeful.worker.desk import Desk
 from wakeful.worker.duties import gather_notes, renew_own_leases, upkeep, watch_lease
@@ -62,6 +64,7 @@ class Shift:
         budget: int | None = None,
         keep: timedelta | None = None,
         started: Callable[[], None] | None = None,
+        schedules: Sequence[Declaration] = (),
     ) -> None:
         self._dsn = dsn
         self._listen_dsn = listen_dsn if budget is None else None
@@ -75,9 +78,13 @@ class Shift:
         self._line = AsyncLine(dsn)
         self._lease_line = AsyncLine(dsn, "wakeful leases")
         tasks = sorted(handlers)
-        self._presence = Presence(dsn, self._line, tasks, lanes, settings.lease, self._lost)
+        self._schedules = schedules
+        self._clockwork = Clockwork(self._line)
+        names = [schedule.name for schedule in schedules]
+        self._presence = Presence(dsn, self._line, tasks, lanes, settings.lease, self._lost, names)
         self._writer = Writer(self._line, self._presence)
-        self._loop = Loop(self._line, self._presence, self._writer, tasks, lanes, settings.poll_interval)
+        poll = settings.poll_interval
+        self._loop = Loop(self._line, self._presence, self._writer, tasks, lanes, poll, self._clockwork)
         self._loop.budget = budget
         self._places = Places(lambda run: Context(run, desk), lambda run: SyncContext(run, desk))
         self._crew = self._loop.crew = Crew(handlers, lanes, self._places, self._ended, self._loop.alarm.ring)
@@ -128,6 +135,7 @@ class Shift:
 
     async def _begin(self) -> None:
         await self._presence.register()
+        await self._clockwork.declare(self._schedules)
         self._listen()
         crew, alarm = self._crew, self._loop.alarm
         duties: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {

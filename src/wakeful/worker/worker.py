@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from wakeful.claim.lanes import make_lanes
@@ -12,6 +12,7 @@ from wakeful.config import DatabaseSettings, WorkerSettings
 from wakeful.database.session import Database
 from wakeful.run.handler import Handler
 from wakeful.values.errors import InvalidOption
+from wakeful.values.schedule import Declaration
 from wakeful.worker.desk import Desk, Enqueues
 from wakeful.worker.ending import run_to_end
 from wakeful.worker.shift import Shift
@@ -31,6 +32,7 @@ class Worker:
         declared_queues: frozenset[str],
         where: DatabaseSettings,
         settings: WorkerSettings,
+        schedules: Sequence[Declaration] = (),
     ) -> None:
         self._app = app
         self._database = database
@@ -38,6 +40,7 @@ class Worker:
         self._declared = declared_queues
         self._where = where
         self._settings = settings
+        self._schedules = schedules
         self._shift: Shift | None = None
         self._stops = 0
 
@@ -94,6 +97,7 @@ class Worker:
             budget=limit,
             keep=settings.retention,
             started=started,
+            schedules=self._schedules,
         )
         # Asked to stop while the database was looked for.
         for _ in range(self._stops):

@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "jobs": ("jobs", "Find jobs, and cancel, retry or bury them."),
     "dead": ("dead", "See to jobs that failed for good."),
     "queues": ("queues", "See queues, and pause or resume them or single tasks."),
+    "schedules": ("schedules", "See schedules, and run, pause or resume them."),
     "workers": ("workers", "See the workers."),
     "stats": ("stats", "Count the jobs in each state, exactly."),
     "cleanup": ("cleanup", "Remove jobs that have been over for some days."),

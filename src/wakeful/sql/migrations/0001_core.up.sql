@@ -275,6 +275,51 @@ create table wakeful.setting (
     constraint setting_pkey primary key (name)
 );
 
+-- ==== 13_schedule.sql
+-- The schedules: what makes jobs by the clock. Workers compute the slots, this table says which of them are taken.
+-- Promise: a slot makes its job once, by the compare-and-set on last_slot in fire_1. next_at is the slot to come: -infinity
+--   while nobody has computed it, infinity when none will come. revision changes with every definition, pause and resume.
+-- `anchor` is where `every` counts from; slots up to `since` are not made up for. `digest` stands for a definition in code,
+--   `superseded` for those that it came after.
+-- Locks: none.
+create table wakeful.schedule (
+    name        wakeful.label not null,
+    task        wakeful.task_name not null,
+    queue       wakeful.queue_name,
+    payload     wakeful.json_object not null,
+    options     wakeful.json_object not null default '{}',
+    cron        text,
+    every       interval,
+    tz          text          not null default 'UTC',
+    misfire     text          not null default 'latest',
+    cap         integer       not null default 100,
+    source      text          not null,
+    version     integer       not null default 0,
+    digest      text,
+    superseded  text[]        not null default '{}',
+    paused      boolean       not null default false,
+    revision    bigint        not null default 1,
+    anchor      timestamptz   not null,
+    since       timestamptz   not null,
+    last_slot   timestamptz,
+    next_at     timestamptz   not null default '-infinity',
+    last_job_id uuid,
+    created_at  timestamptz   not null,
+    changed_at  timestamptz   not null,
+    changed_by  text          not null,
+    reason      text,
+
+    constraint schedule_pkey primary key (name),
+    constraint schedule_has_either_cron_or_every check ((cron is null) <> (every is null)),
+    constraint schedule_every_is_at_least_a_second check (every >= interval '1 second' and isfinite(every)),
+    constraint schedule_misfire_is_latest_skip_or_all check (misfire in ('latest', 'skip', 'all')),
+    constraint schedule_cap_is_from_1_to_1000 check (cap between 1 and 1000),
+    constraint schedule_source_is_code_or_runtime check (source in ('code', 'runtime')),
+    constraint schedule_version_is_not_negative check (version >= 0)
+);
+
+create index schedule_due on wakeful.schedule (task, next_at) where not paused;
+
 -- ==== 14_words.sql
 -- The words for states, and the one way this schema refuses.
 -- Promise: pure functions; refuse() always raises, with a SQLSTATE of ours, a message, what to do (hint), and
@@ -1074,12 +1119,14 @@ $$;
 
 -- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds until there is
 -- something to look for again, null when nothing is known of; suspects tells that jobs wait which must run alone;
--- cancelled are jobs of this worker that were asked to stop; refused are settlements that did not pass the fence.
+-- cancelled are jobs of this worker that were asked to stop; refused are settlements that did not pass the fence; schedules are
+-- those to be fired.
 create type wakeful.claimed_job as (
     id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint, rank smallint,
     ready_at timestamptz, run_at timestamptz, created_at timestamptz, started_at timestamptz, lease_expires_at timestamptz,
     expires_at timestamptz, correlation_id uuid, parent_id uuid, origin_id uuid, tenant text, created_by text,
-    metadata jsonb, attempts jsonb, saved jsonb, due_in double precision, suspects boolean, cancelled uuid[], refused uuid[]
+    metadata jsonb, attempts jsonb, saved jsonb, due_in double precision, suspects boolean, cancelled uuid[], refused uuid[],
+    schedules jsonb
 );
 
 create type wakeful.position as (rank smallint, ready_at timestamptz, id uuid);
@@ -1553,7 +1600,7 @@ begin
             returning j.id, j.task::text, j.queue::text, j.payload::jsonb, j.attempt, j.max_attempts, j.epoch, j.rank,
                 j.ready_at, j.run_at, j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id,
                 j.parent_id, j.origin_id, j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.saved,
-                null::double precision, null::boolean, null::uuid[], null::uuid[];
+                null::double precision, null::boolean, null::uuid[], null::uuid[], null::jsonb;
             get diagnostics started = row_count;
             taken := taken + started;
             if started < cardinality(tids) then
@@ -1586,6 +1633,9 @@ begin
     if promoted = 1000 then
         report.due_in := 0;
     end if;
+    if tended and lease is null then
+        report.schedules := wakeful.due_schedules(worker_id, tasks);
+    end if;
     if sleeps is not null then
         sure := not wakeful.declare_sleep(worker_id,
             case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks) and sure;
@@ -1597,10 +1647,224 @@ begin
     if short_queues <> '{}' or 0 >= all (limits) then
         report.suspects := wakeful.suspects_wait(open_queues, open_tasks);
         if wakeful.minds_the_clock(worker_id, queues, tasks) then
-            report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks));
+            report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks), wakeful.next_slot_in(tasks));
         end if;
     end if;
     return next report;
+end
+$$;
+
+-- ==== 45_fire.sql
+-- Schedules at work: which are due, and the jobs of their slots.
+-- Promise: one job a slot, over any number of workers and restarts: whoever fires hands in the last slot that it computed
+--   from, and the slots are taken only if that is still the last one. The job is inserted in the same transaction. Nobody leads.
+-- Locks: fire_1 takes rows of schedule in the order of their names, then those of enqueue; it waits half a second at most.
+
+-- The due schedules of these tasks, as a JSON array with all that is needed to compute slots; null for none. A schedule that
+-- code declares is fired only by workers whose code does.
+create function wakeful.due_schedules(worker_id uuid, tasks text[]) returns jsonb
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+begin
+    return (
+        select jsonb_agg(jsonb_build_object('name', d.name, 'cron', d.cron,
+            'every', (extract(epoch from d.every) * 1000000)::bigint, 'tz', d.tz, 'misfire', d.misfire, 'cap', d.cap,
+            'anchor', d.anchor, 'since', d.since, 'last_slot', d.last_slot, 'revision', d.revision, 'now', at))
+        from (
+            select s.* from unnest(due_schedules.tasks) t(task) cross join lateral (
+                select s.* from wakeful.schedule s
+                where s.task = t.task and not s.paused and s.next_at <= at
+                  and (s.source = 'runtime' or exists (
+                    select from wakeful.worker w where w.id = due_schedules.worker_id and w.details -> 'schedules' ? s.name))
+                order by s.next_at limit 100
+            ) s
+            limit 100
+        ) d);
+end
+$$;
+
+-- The seconds until the next slot of these tasks comes; null for none. Always in the future.
+create function wakeful.next_slot_in(tasks text[]) returns double precision
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+begin
+    return (
+        select extract(epoch from min(d.next_at) - at)
+        from unnest(next_slot_in.tasks) t(task) cross join lateral (
+            select s.next_at from wakeful.schedule s
+            where s.task = t.task and not s.paused and s.next_at > at and s.next_at < 'infinity'
+            order by s.next_at limit 1
+        ) d);
+end
+$$;
+
+-- The job of a schedule, as it is asked for. No slot: one that somebody wants now.
+create function wakeful.asked_by_schedule(schedule wakeful.schedule, slot timestamptz, place integer) returns wakeful.asked_job
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return jsonb_populate_record(null::wakeful.asked_job, schedule.options || jsonb_build_object(
+        'place', place, 'id', wakeful.new_id(), 'task', schedule.task, 'queue', schedule.queue, 'payload', schedule.payload,
+        'run_at', slot, 'metadata', coalesce(schedule.options -> 'metadata', '{}')
+            || jsonb_strip_nulls(jsonb_build_object('schedule', schedule.name, 'slot', slot))));
+end
+$$;
+
+-- Takes slots and makes their jobs. Each firing has name, revision, last_slot (as it was read), slots (none: only the next
+-- is to be noted) and next_slot (null: none will come). Answers for each: fired, with the newest job; lost, when the schedule
+-- was fired or changed by another meanwhile; busy, when someone holds what it needs; failed, with the reason: its job cannot
+-- be, and its slots are passed over.
+create function wakeful.fire_1(firings jsonb) returns table (name text, answer text, job_id uuid, jobs integer, problem text)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+    set lock_timeout = '500ms'
+as $$
+#variable_conflict use_column
+declare
+    firing record;
+begin
+    for firing in
+        select f.name, f.revision, f.last_slot, f.slots, f.next_slot
+        from jsonb_to_recordset(firings) f(
+            name text, revision bigint, last_slot timestamptz, slots timestamptz[], next_slot timestamptz)
+        order by f.name
+    loop
+        name := firing.name;
+        job_id := null;
+        jobs := 0;
+        problem := null;
+        begin
+            select f.answer, f.job_id, f.jobs into answer, job_id, jobs
+            from wakeful.fire_schedule(firing.name, firing.revision, firing.last_slot, firing.slots, firing.next_slot) f;
+        exception
+            when lock_not_available then
+                answer := 'busy';
+            when check_violation or data_exception or not_null_violation or sqlstate 'WF002' or sqlstate 'WF003' then
+                answer := 'failed';
+                problem := sqlerrm;
+                update wakeful.schedule s
+                set last_slot = coalesce(firing.slots[cardinality(firing.slots)], s.last_slot),
+                    next_at = coalesce(firing.next_slot, 'infinity')
+                where s.name = firing.name and s.revision = firing.revision
+                  and s.last_slot is not distinct from firing.last_slot;
+        end;
+        return next;
+    end loop;
+end
+$$;
+
+-- One firing of fire_1.
+create function wakeful.fire_schedule(
+    name text, revision bigint, expected timestamptz, slots timestamptz[], next_slot timestamptz,
+    out answer text, out job_id uuid, out jobs integer) returns record
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_variable
+declare
+    fired wakeful.schedule;
+begin
+    jobs := 0;
+    update wakeful.schedule s
+    set last_slot = coalesce((select max(t.slot) from unnest(slots) t(slot)), s.last_slot), next_at = coalesce(next_slot, 'infinity')
+    where s.name = fire_schedule.name and s.revision = fire_schedule.revision
+      and s.last_slot is not distinct from expected
+      and not s.paused and s.next_at <= wakeful.now()
+      -- Never early, whatever a worker's clock says, and never twice.
+      and not exists (select from unnest(slots) t(slot) where t.slot > wakeful.now() or t.slot <= s.last_slot)
+    returning s.* into fired;
+    if not found then
+        answer := 'lost';
+        return;
+    end if;
+    answer := 'fired';
+    if cardinality(slots) > 0 then
+        select count(e.id), (array_agg(e.id order by e.place desc))[1] into jobs, job_id
+        from wakeful.enqueue_rows(array(
+            select wakeful.asked_by_schedule(fired, t.slot, t.place::integer)
+            from unnest(slots) with ordinality t(slot, place) order by t.place), true, true) e;
+        update wakeful.schedule s set last_job_id = coalesce(job_id, s.last_job_id) where s.name = fire_schedule.name;
+    end if;
+end
+$$;
+
+-- What a worker's code declares, as a JSON array. A definition replaces the stored one if its version is higher, or the same
+-- and it is not among those that were replaced already: so a worker of the last deploy does not undo what the new one brought.
+-- Answers for each: new, changed, same, older (the stored one is kept) or taken (someone made it at run time).
+create function wakeful.declare_schedules_1(definitions jsonb) returns table (name text, answer text)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    asked record;
+    there wakeful.schedule;
+    at constant timestamptz := wakeful.now();
+begin
+    for asked in
+        select d.* from jsonb_to_recordset(definitions) d(
+            name text, task text, queue text, payload jsonb, options jsonb, cron text, every interval, tz text,
+            misfire text, cap integer, version integer, digest text)
+        order by d.name
+    loop
+        name := asked.name;
+        insert into wakeful.schedule as s (name, task, queue, payload, options, cron, every, tz, misfire, cap, source, version,
+            digest, anchor, since, created_at, changed_at, changed_by)
+        values (asked.name, asked.task, asked.queue, asked.payload, asked.options, asked.cron, asked.every, asked.tz,
+            asked.misfire, asked.cap, 'code', asked.version, asked.digest, at, at, at, at, session_user)
+        on conflict on constraint schedule_pkey do nothing;
+        if found then
+            answer := 'new';
+            return next;
+            continue;
+        end if;
+        select s.* into there from wakeful.schedule s where s.name = asked.name for update;
+        answer := case
+            when there.name is null then 'older'
+            when there.source = 'runtime' then 'taken'
+            when asked.version < there.version then 'older'
+            when asked.digest = there.digest and asked.version = there.version then 'same'
+            when asked.version = there.version and asked.digest = any (there.superseded) then 'older'
+            else 'changed' end;
+        if answer = 'changed' then
+            perform wakeful.replace_schedule(there, jsonb_populate_record(there, to_jsonb(asked)), at, session_user);
+        end if;
+        return next;
+    end loop;
+end
+$$;
+
+-- Writes a changed definition. Where the times change, counting begins anew; else the next slot stays what it is.
+create function wakeful.replace_schedule(old wakeful.schedule, new wakeful.schedule, at timestamptz, actor text) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    moved constant boolean := (old.cron, old.every, old.tz) is distinct from (new.cron, new.every, new.tz);
+begin
+    update wakeful.schedule s
+    set task = new.task, queue = new.queue, payload = new.payload, options = new.options, cron = new.cron, every = new.every,
+        tz = new.tz, misfire = new.misfire, cap = new.cap, version = new.version, digest = new.digest,
+        -- The newest hundred; of an older version none can come back.
+        superseded = case when new.version > old.version then '{}'
+            else (old.superseded || array_remove(array[old.digest], null))[greatest(1, cardinality(old.superseded) - 98):] end,
+        revision = s.revision + 1, changed_at = at, changed_by = actor,
+        anchor = case when moved then at else s.anchor end, since = case when moved then at else s.since end,
+        next_at = case when moved then '-infinity' else s.next_at end
+    where s.name = old.name;
 end
 $$;
 
@@ -2607,6 +2871,181 @@ create function wakeful.switch_task(name text, enqueuing boolean, actor text def
     set search_path = pg_catalog, pg_temp
     return wakeful.steer('task', name, null, coalesce(enqueuing, true), actor, reason);
 
+-- ==== 64_schedules.sql
+-- Schedules by hand: made, changed, paused, resumed, run and removed while workers run. Each act leaves an audit row.
+-- Promise: it holds from the commit on; workers are woken to compute the next slot. What was due while a schedule was paused is
+--   not made up for. Whether a cron line can be read is found out by the client, or else by the worker, which says so.
+-- Locks: the schedule's row.
+create function wakeful.add_schedule(
+    name text, task text, cron text default null, every interval default null, payload jsonb default '{}',
+    tz text default 'UTC', misfire text default 'latest', cap integer default 100, queue text default null,
+    options jsonb default '{}', actor text default null) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    at constant timestamptz := wakeful.now();
+begin
+    perform wakeful.check_schedule_options(coalesce(options, '{}'));
+    if (cron is null) = (every is null) then
+        perform wakeful.refuse('WF003', format('schedule %s has %s', name,
+            case when cron is null then 'neither cron nor every' else 'both cron and every' end), 'Give one of them.');
+    end if;
+    insert into wakeful.schedule (name, task, queue, payload, options, cron, every, tz, misfire, cap, source, anchor, since,
+        created_at, changed_at, changed_by)
+    values (name, task, queue, coalesce(payload, '{}'), coalesce(options, '{}'), cron, every, coalesce(tz, 'UTC'),
+        coalesce(misfire, 'latest'), coalesce(cap, 100), 'runtime', at, at, at, at, coalesce(actor, session_user::text))
+    on conflict on constraint schedule_pkey do nothing;
+    if not found then
+        perform wakeful.refuse('WF005', format('there is a schedule %s already', name), 'Change it, or choose another name.');
+    end if;
+    perform wakeful.note_schedule('add', name, actor, null);
+end
+$$;
+
+-- What options a schedule's jobs may have; times are the schedule's own, and one that is refused cannot be told to anyone.
+create function wakeful.check_schedule_options(options jsonb) returns void
+    language plpgsql
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform wakeful.refuse('WF003', format('%s is no option of a schedule', k.name),
+        'Use priority, max_attempts, dedup_key, dedup, tenant, created_by and metadata.')
+    from jsonb_object_keys(options) k(name)
+    where k.name not in ('priority', 'max_attempts', 'dedup_key', 'dedup', 'tenant', 'created_by', 'metadata', 'default_off')
+    limit 1;
+    if options ->> 'dedup' not in ('skip', 'replace', 'debounce', 'rerun') then
+        perform wakeful.refuse('WF003', format('dedup %s is not for schedules', options ->> 'dedup'),
+            'Use skip, replace, debounce or rerun.');
+    end if;
+end
+$$;
+
+-- Wakes the workers, and keeps who did what.
+create function wakeful.note_schedule(act text, name text, actor text, details jsonb) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform wakeful.note_act(note_schedule.act, null, note_schedule.actor,
+        jsonb_build_object('kind', 'schedule', 'name', note_schedule.name) || coalesce(note_schedule.details, '{}'));
+    perform pg_notify('wakeful', '{"look": true}');
+end
+$$;
+
+-- The schedule's row, locked; WF005 when there is none.
+create function wakeful.schedule_of(name text) returns wakeful.schedule
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    wanted wakeful.schedule;
+begin
+    select s.* into wanted from wakeful.schedule s where s.name = schedule_of.name for update;
+    if not found then
+        perform wakeful.refuse('WF005', format('there is no schedule %s', schedule_of.name),
+            'List them with: wakeful schedules list.');
+    end if;
+    return wanted;
+end
+$$;
+
+-- Changes what the JSON object names: task, queue, payload, options (those that are given), cron, every, tz, misfire, cap. Code that declares the
+-- schedule as it was does not undo this; code that declares it otherwise does.
+create function wakeful.change_schedule(name text, changes jsonb, actor text default null) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    old constant wakeful.schedule := wakeful.schedule_of(name);
+    wanted jsonb := changes;
+begin
+    perform wakeful.refuse('WF003', format('%s is nothing that a schedule has', k.name),
+        'Change task, queue, payload, options, cron, every, tz, misfire or cap.')
+    from jsonb_object_keys(changes) k(name)
+    where k.name not in ('task', 'queue', 'payload', 'options', 'cron', 'every', 'tz', 'misfire', 'cap') limit 1;
+    perform wakeful.check_schedule_options(coalesce(changes -> 'options', '{}'));
+    if changes ->> 'cron' is not null and changes ->> 'every' is not null then
+        perform wakeful.refuse('WF003', 'both cron and every are given', 'Give one of them.');
+    elsif changes ->> 'cron' is not null then
+        wanted := wanted || '{"every": null}';
+    elsif changes ->> 'every' is not null then
+        wanted := wanted || '{"cron": null}';
+    end if;
+    if changes ? 'options' then
+        wanted := wanted || jsonb_build_object('options', old.options || (changes -> 'options'));
+    end if;
+    perform wakeful.replace_schedule(old, jsonb_populate_record(old, wanted || '{"digest": null}'), wakeful.now(),
+        coalesce(actor, session_user::text));
+    perform wakeful.note_schedule('change', name, actor, jsonb_build_object('changes', changes));
+end
+$$;
+
+-- Takes a schedule away. One that code declares comes back when a worker starts that still does.
+create function wakeful.remove_schedule(name text, actor text default null) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    old constant wakeful.schedule := wakeful.schedule_of(remove_schedule.name);
+begin
+    delete from wakeful.schedule s where s.name = old.name;
+    perform wakeful.note_schedule('remove', old.name, remove_schedule.actor, null);
+end
+$$;
+
+-- Pauses or resumes; false when it was so already.
+create function wakeful.steer_schedule(name text, pause boolean, actor text, reason text) returns boolean
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+    old constant wakeful.schedule := wakeful.schedule_of(steer_schedule.name);
+begin
+    if old.paused = steer_schedule.pause then
+        return false;
+    end if;
+    update wakeful.schedule s
+    set paused = steer_schedule.pause, revision = s.revision + 1, changed_at = at, reason = steer_schedule.reason,
+        changed_by = coalesce(steer_schedule.actor, session_user::text),
+        since = case when pause then s.since else at end, next_at = case when pause then s.next_at else '-infinity' end
+    where s.name = old.name;
+    perform wakeful.note_schedule(case when pause then 'pause' else 'resume' end, old.name, steer_schedule.actor,
+        jsonb_build_object('reason', steer_schedule.reason));
+    return true;
+end
+$$;
+
+create function wakeful.pause_schedule(name text, actor text default null, reason text default null) returns boolean
+    language sql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    return wakeful.steer_schedule(name, true, actor, reason);
+
+create function wakeful.resume_schedule(name text, actor text default null, reason text default null) returns boolean
+    language sql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    return wakeful.steer_schedule(name, false, actor, reason);
+
+-- Makes a job of the schedule now, beside its slots; returns its id, null when enqueuing of the task is switched off.
+create function wakeful.run_schedule(name text, actor text default null) returns uuid
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    wanted constant wakeful.schedule := wakeful.schedule_of(run_schedule.name);
+    made uuid;
+begin
+    select e.id into made
+    from wakeful.enqueue_rows(array[wakeful.asked_by_schedule(wanted, null, 1)], true, true) e;
+    update wakeful.schedule s set last_job_id = coalesce(made, s.last_job_id) where s.name = wanted.name;
+    perform wakeful.note_act('run', made, run_schedule.actor, jsonb_build_object('kind', 'schedule', 'name', wanted.name));
+    return made;
+end
+$$;
+
 -- ==== 70_stats.sql
 -- Statistics and clean-up.
 -- Promise: stats() is exact at the moment it reads, for live jobs by counting them, for finished and dead ones from the
@@ -2757,6 +3196,18 @@ select w.id, w.name, w.queues, w.tasks, w.slots, w.started_at, w.beat_at, w.leas
     (select count(*) from wakeful.job j where j.state = 2 and j.worker_id = w.id) as running, w.details
 from wakeful.worker w;
 
+-- `declared`: a worker is there that fires it. next_at is null where no worker has computed it yet, or none will come.
+create view wakeful.schedules as
+select s.name::text as name, s.task::text as task, s.cron, s.every, s.tz, s.paused,
+    case when isfinite(s.next_at) then s.next_at end as next_at, s.last_slot, s.last_job_id, s.misfire, s.cap,
+    s.queue::text as queue, s.payload::jsonb as payload, s.options::jsonb as options, s.source, s.version,
+    exists (
+        select from wakeful.worker w
+        where w.lease_expires_at > wakeful.now() and s.task = any (w.tasks)
+          and (s.source = 'runtime' or w.details -> 'schedules' ? s.name)) as declared,
+    s.anchor, s.since, s.created_at, s.changed_at, s.changed_by, s.reason
+from wakeful.schedule s;
+
 create view wakeful.controls as
 select c.kind, c.name, c.paused, c.enqueuing, c.changed_at, c.changed_by, c.reason from wakeful.control c;
 
@@ -2867,11 +3318,12 @@ begin
             ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_batch_1']),
             ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
                 'snooze', 'release', 'extend', 'extend_1', 'register_1', 'beat_1', 'held_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
-                'expire', 'make_days', 'drop_days', 'fold_tally']),
+                'expire', 'make_days', 'drop_days', 'fold_tally', 'fire_1', 'declare_schedules_1']),
             ('viewer', 'execute', 'function', array['stats', 'find_jobs']),
-            ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'queues', 'workers', 'controls', 'audits']),
+            ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'queues', 'workers', 'controls', 'audits', 'schedules']),
             ('operator', 'execute', 'function', array['cancel', 'cancel_many', 'requeue', 'retry_now', 'bury',
-                'acknowledge', 'purge', 'cleanup', 'pause_queue', 'resume_queue', 'pause_task', 'resume_task', 'switch_task'])
+                'acknowledge', 'purge', 'cleanup', 'pause_queue', 'resume_queue', 'pause_task', 'resume_task', 'switch_task',
+                'add_schedule', 'change_schedule', 'remove_schedule', 'pause_schedule', 'resume_schedule', 'run_schedule'])
         ) p(role, privilege, kind, names)
         cross join lateral unnest(p.names) n(name)
     loop

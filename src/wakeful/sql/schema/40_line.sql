@@ -5,12 +5,14 @@
 
 -- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds until there is
 -- something to look for again, null when nothing is known of; suspects tells that jobs wait which must run alone;
--- cancelled are jobs of this worker that were asked to stop; refused are settlements that did not pass the fence.
+-- cancelled are jobs of this worker that were asked to stop; refused are settlements that did not pass the fence; schedules are
+-- those to be fired.
 create type wakeful.claimed_job as (
     id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint, rank smallint,
     ready_at timestamptz, run_at timestamptz, created_at timestamptz, started_at timestamptz, lease_expires_at timestamptz,
     expires_at timestamptz, correlation_id uuid, parent_id uuid, origin_id uuid, tenant text, created_by text,
-    metadata jsonb, attempts jsonb, saved jsonb, due_in double precision, suspects boolean, cancelled uuid[], refused uuid[]
+    metadata jsonb, attempts jsonb, saved jsonb, due_in double precision, suspects boolean, cancelled uuid[], refused uuid[],
+    schedules jsonb
 );
 
 create type wakeful.position as (rank smallint, ready_at timestamptz, id uuid);

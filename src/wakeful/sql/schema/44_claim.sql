@@ -141,7 +141,7 @@ begin
             returning j.id, j.task::text, j.queue::text, j.payload::jsonb, j.attempt, j.max_attempts, j.epoch, j.rank,
                 j.ready_at, j.run_at, j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id,
                 j.parent_id, j.origin_id, j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.saved,
-                null::double precision, null::boolean, null::uuid[], null::uuid[];
+                null::double precision, null::boolean, null::uuid[], null::uuid[], null::jsonb;
             get diagnostics started = row_count;
             taken := taken + started;
             if started < cardinality(tids) then
@@ -174,6 +174,9 @@ begin
     if promoted = 1000 then
         report.due_in := 0;
     end if;
+    if tended and lease is null then
+        report.schedules := wakeful.due_schedules(worker_id, tasks);
+    end if;
     if sleeps is not null then
         sure := not wakeful.declare_sleep(worker_id,
             case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks) and sure;
@@ -185,7 +188,7 @@ begin
     if short_queues <> '{}' or 0 >= all (limits) then
         report.suspects := wakeful.suspects_wait(open_queues, open_tasks);
         if wakeful.minds_the_clock(worker_id, queues, tasks) then
-            report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks));
+            report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks), wakeful.next_slot_in(tasks));
         end if;
     end if;
     return next report;

@@ -68,6 +68,18 @@ select w.id, w.name, w.queues, w.tasks, w.slots, w.started_at, w.beat_at, w.leas
     (select count(*) from wakeful.job j where j.state = 2 and j.worker_id = w.id) as running, w.details
 from wakeful.worker w;
 
+-- `declared`: a worker is there that fires it. next_at is null where no worker has computed it yet, or none will come.
+create view wakeful.schedules as
+select s.name::text as name, s.task::text as task, s.cron, s.every, s.tz, s.paused,
+    case when isfinite(s.next_at) then s.next_at end as next_at, s.last_slot, s.last_job_id, s.misfire, s.cap,
+    s.queue::text as queue, s.payload::jsonb as payload, s.options::jsonb as options, s.source, s.version,
+    exists (
+        select from wakeful.worker w
+        where w.lease_expires_at > wakeful.now() and s.task = any (w.tasks)
+          and (s.source = 'runtime' or w.details -> 'schedules' ? s.name)) as declared,
+    s.anchor, s.since, s.created_at, s.changed_at, s.changed_by, s.reason
+from wakeful.schedule s;
+
 create view wakeful.controls as
 select c.kind, c.name, c.paused, c.enqueuing, c.changed_at, c.changed_by, c.reason from wakeful.control c;
 

@@ -1,0 +1,74 @@
+"""The worker's part in schedules: it computes slots that are due, and hands them in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from wakeful.database.line import AsyncLine
+from wakeful.statements import schedules as statements
+from wakeful.tend.slots import firing
+from wakeful.values.schedule import Declaration, DueSchedule, Fired, Firing
+
+log = logging.getLogger("wakeful.worker")
+
+
+class Clockwork:
+    """Fires what a claim says is due. Any number of workers may do so: the table lets each slot through once."""
+
+    def __init__(self, line: AsyncLine) -> None:
+        self._line = line
+        self._unreadable: set[tuple[str, int]] = set()
+
+    async def declare(self, declarations: Sequence[Declaration]) -> None:
+        """Store what this worker's code says, unless something newer is there."""
+        if not declarations:
+            return
+        answers = await self._line.run(statements.declare(declarations))
+        for name, answer in answers.items():
+            if answer in ("older", "taken"):
+                log.warning(
+                    "schedule_kept: %s is kept as it is: %s.",
+                    name,
+                    "this definition was replaced by a newer one (a higher version= brings it back)"
+                    if answer == "older"
+                    else "it was made at run time (give the one in code another name=)",
+                    extra={"event": "schedule_kept", "schedule": name, "answer": answer},
+                )
+
+    async def fire(self, due: Sequence[DueSchedule]) -> tuple[bool, bool]:
+        """Hand in the slots of these schedules: whether there may be work to look for, and whether one is held up."""
+        firings = [made for one in due if (made := self._computed(one)) is not None]
+        if not firings:
+            return False, False
+        fired = await self._line.run(statements.fire(firings))
+        for one in fired:
+            self._tell(one)
+        return any(one.answer != "busy" for one in fired), any(one.answer == "busy" for one in fired)
+
+    def _computed(self, due: DueSchedule) -> Firing | None:
+        try:
+            return firing(due)
+        # A line that someone wrote by hand in SQL, or a zone that this machine does not have: told once, others go on.
+        except Exception as error:
+            if (due.name, due.revision) not in self._unreadable:
+                self._unreadable.add((due.name, due.revision))
+                log.error(
+                    "schedule_unreadable: %s: %s. Change it with app.schedules.change.",
+                    due.name,
+                    error,
+                    extra={"event": "schedule_unreadable", "schedule": due.name},
+                )
+            return None
+
+    def _tell(self, one: Fired) -> None:
+        facts = {"schedule": one.name, "jobs": one.jobs, "job_id": str(one.job_id) if one.job_id else None}
+        if one.answer == "failed":
+            log.error(
+                "schedule_failed: %s makes no job: %s",
+                one.name,
+                one.problem,
+                extra={"event": "schedule_failed", **facts},
+            )
+        elif one.jobs:
+            log.info("schedule_fired: %s", one.name, extra={"event": "schedule_fired", **facts})
