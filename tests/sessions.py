@@ -16,6 +16,8 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
+from wakeful.edges.testing import clock
+
 Session: TypeAlias = psycopg.Connection[dict[str, Any]]
 
 STALE, DUPLICATE, INVALID, MISSING, REFUSED, LAPSED = ("WF001", "WF002", "WF003", "WF004", "WF005", "WF006")
@@ -131,24 +133,12 @@ def until(condition: Callable[[], bool], seconds: float = 10) -> None:
 
 def shift_clock(db: Session, by: str) -> None:
     """Let the queue's clock run ahead by as much more; open sessions follow at once."""
-    db.execute("create table if not exists public.clock_shift (by interval not null)")
-    if scalar(db, "select count(*) from public.clock_shift") == 0:
-        db.execute("insert into public.clock_shift values ('0')")
-        db.execute(
-            "create or replace function wakeful.now() returns timestamptz language sql volatile"
-            " return clock_timestamp() + (select s.by from public.clock_shift s)"
-        )
-    db.execute("update public.clock_shift set by = by + %s::interval", [by])
+    clock.travel(db, by)
 
 
 def empty(db: Session) -> None:
     """Take away all that a test has left behind, its travels in time included."""
-    if scalar(db, "select to_regclass('public.clock_shift') is not null"):
-        db.execute(
-            "create or replace function wakeful.now() returns timestamptz language sql volatile parallel safe"
-            " return clock_timestamp()"
-        )
-        db.execute("drop table public.clock_shift")
+    clock.come_home(db)
     tables = query(
         db,
         "select c.relname from pg_class c where c.relnamespace = 'wakeful'::regnamespace"

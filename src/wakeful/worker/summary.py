@@ -29,6 +29,17 @@ class Summary:
     by_task: dict[str, Tally] = field(default_factory=dict)
     limit: Limit | None = None
 
+    def include(self, other: Summary) -> None:
+        """The counts of another worker."""
+        self.processed += other.processed
+        self.succeeded += other.succeeded
+        self.failed += other.failed
+        for task, counted in other.by_task.items():
+            tally = self.by_task.setdefault(task, Tally())
+            tally.processed += counted.processed
+            tally.succeeded += counted.succeeded
+            tally.failed += counted.failed
+
     def add(self, task: str, succeeded: bool, failed: bool) -> None:
         """One attempt more."""
         tally = self.by_task.get(task)

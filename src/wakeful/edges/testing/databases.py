@@ -18,6 +18,7 @@ from psycopg import sql
 from wakeful.database.address import with_database
 from wakeful.database.connect import aconnect, connect
 from wakeful.database.migrations import read_migrations, script, up
+from wakeful.edges.testing.ahead import Ahead
 
 _LOCK = int.from_bytes(b"wakeful?", "big") & 0x7FFF_FFFF_FFFF_FFFF
 _CLONE = re.compile(r"^wakeful_test_(?P<pid>\d+)_\d+$")
@@ -49,33 +50,53 @@ class Databases:
         self._numbers = count(1)
         self._template: str | None = None
         self._admin = connect(with_database(dsn, "postgres"), name="wakeful tests")
+        self._ahead: Ahead | None = None
         if local:
             self._sweep()
 
     def close(self) -> None:
-        """Close the connection that creates and drops; databases still there are swept by the next run."""
+        """Close the connections that create and drop; databases still there are swept by the next run."""
+        if self._ahead is not None and (left := self._ahead.close()):
+            self._drop(left)
         self._admin.close()
 
     @contextmanager
     def migrated(self) -> Iterator[Database]:
         """A clone of the template, with the schema in it, dropped at the end."""
-        with self._created(self._ensure_template()) as database:
-            yield database
-
-    @contextmanager
-    def blank(self) -> Iterator[Database]:
-        """A database with nothing in it, dropped at the end."""
-        with self._created("template0") as database:
-            yield database
-
-    @contextmanager
-    def _created(self, template: str) -> Iterator[Database]:
-        name = f"wakeful_test_{os.getpid()}_{next(self._numbers)}"
-        self._admin.execute(_create(name, template))
+        name = self._clone(self._ensure_template())
         try:
             yield Database(with_database(self.dsn, name), name)
         finally:
             self._drop(name)
+
+    @contextmanager
+    def blank(self) -> Iterator[Database]:
+        """A database with nothing in it, dropped at the end."""
+        name = self._new_name()
+        self._admin.execute(_create(name, "template0"))
+        try:
+            yield Database(with_database(self.dsn, name), name)
+        finally:
+            self._drop(name)
+
+    def _clone(self, template: str) -> str:
+        """The clone that was made ahead, or a new one; and the next is begun."""
+        if self._ahead is None:
+            # The first may be the only one: what is not asked for twice is not made ahead.
+            self._ahead = Ahead(connect(with_database(self.dsn, "postgres"), name="wakeful tests"))
+            name = self._new_name()
+            self._admin.execute(_create(name, template))
+            return name
+        name = self._ahead.take() or ""
+        if not name:
+            name = self._new_name()
+            self._admin.execute(_create(name, template))
+        following = self._new_name()
+        self._ahead.begin(following, _create(following, template))
+        return name
+
+    def _new_name(self) -> str:
+        return f"wakeful_test_{os.getpid()}_{next(self._numbers)}"
 
     def _ensure_template(self) -> str:
         if self._template is None:

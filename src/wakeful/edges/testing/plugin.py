@@ -1,4 +1,4 @@
-"""A pytest plugin: `pytest_plugins = ["wakeful.edges.testing.plugin"]`, then ask for the fixture `database`.
+"""A pytest plugin, which pytest finds by itself: ask for the fixture `database`, or for `sandbox`.
 
 The server is an embedded one, kept in pytest's cache folder and shared by all processes of a run.
 `--postgres-bin` takes the programs of another PostgreSQL version; `WAKEFUL_TEST_DSN` names a running server.
@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from wakeful.app import Wakeful
     from wakeful.edges.testing.databases import Database, Databases
+    from wakeful.edges.testing.sandbox import Sandbox
 
 # Nothing in a test database outlives the machine, so durability is only a cost there.
 SETTINGS = {
@@ -61,6 +64,15 @@ def database(databases: Databases) -> Iterator[Database]:
     """A migrated database of this test's own."""
     with databases.migrated() as cloned:
         yield cloned
+
+
+@pytest.fixture
+def sandbox(database: Database) -> Iterator[Callable[[Wakeful], Sandbox]]:
+    """`sandbox(app)` puts an app on this test's database: drain it, travel in time, look for what it enqueued."""
+    from wakeful.edges.testing.sandbox import sandboxed
+
+    with ExitStack() as stack:
+        yield lambda app: stack.enter_context(sandboxed(app, database))
 
 
 @pytest.fixture
