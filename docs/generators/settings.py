@@ -58,6 +58,8 @@ MEANINGS: Mapping[str, str] = {
     "retention": "How long completed and cancelled jobs are kept; whole UTC days are dropped.",
     "log_format": "`text` for people, `json` for machines, `auto`: text on a terminal, else JSON.",
     "log_level": "`debug`, `info`, `warning` or `error`.",
+    "tick_token": "Who sends it as `Authorization: Bearer …` may call the tick endpoint. None: nobody may.",
+    "tick_limit": "How many jobs one call of the tick endpoint runs at most.",
 }
 
 ELSEWHERE: Mapping[str, str] = {

@@ -146,6 +146,14 @@ class LogSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WebSettings:
+    """The tick endpoint in web processes: who may call it (no `tick_token`: nobody), and how many jobs it runs."""
+
+    tick_token: Annotated[str | None, _text] = None
+    tick_limit: Annotated[int, _whole(1, 10_000)] = 25
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings. `app` is `module:attribute`, for commands."""
 
@@ -154,6 +162,7 @@ class Settings:
     produce: ProduceSettings = field(default_factory=ProduceSettings)
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    web: WebSettings = field(default_factory=WebSettings)
 
 
 SECTIONS: Final[Mapping[str, type[Any]]] = {
@@ -161,6 +170,7 @@ SECTIONS: Final[Mapping[str, type[Any]]] = {
     "produce": ProduceSettings,
     "worker": WorkerSettings,
     "log": LogSettings,
+    "web": WebSettings,
 }
 
 

@@ -98,12 +98,17 @@ def django_atomic(database: Database) -> Iterator[object]:
         yield connections[alias]
 
 
-@contextmanager
-def django_alias(database: Database) -> Iterator[str]:
-    """Another database in Django's settings, for as long as the block lasts."""
+def configure_django() -> None:
+    """Once a process: Django knows of no databases but those that tests add."""
     if not settings.configured:
         settings.configure(USE_TZ=True, DATABASES={})
         django.setup()
+
+
+@contextmanager
+def django_alias(database: Database) -> Iterator[str]:
+    """Another database in Django's settings, for as long as the block lasts."""
+    configure_django()
     parts = conninfo_to_dict(database.dsn)
     alias = f"test_{uuid4().hex}"
     connections.settings[alias] = connections.configure_settings(
