@@ -26,7 +26,7 @@ from wakeful.edges.testing import Database
 
 DEMO_DATABASE = "select datname from pg_database where datname = %s"
 BOOKS = Books(
-    90, 6, 4, 0, effects=90, jobs_with_effect=90, orders=30, order_jobs=30, retried=5, rescued=7, start_ms=None
+    90, 6, 4, 0, effects=90, jobs_with_effect=90, orders=30, order_jobs=30, retried=5, rescued=7, slots=9, slot_jobs=9
 )
 
 
@@ -54,6 +54,8 @@ def test_without_a_terminal_it_ends_by_itself_and_adds_up(tmp_path: Path) -> Non
         r"✓ Worker \d killed with -9: its [1-9]\d* jobs rescued after \d\.\d s, all done",
         r"✓ A webhook died after 3 attempts; mended, put back, delivered",
         r"✓ A reminder was due at 0:04: started \d+\.\d ms after its moment",
+        r"✓ A schedule fired every second: ([6-9]|1\d) slots, \1 jobs, started \d+\.\d ms after their moments",
+        r"✓ \d+ slots of a schedule = \d+ jobs",
         r"✓ A reminder nobody wants any more: cancelled before its moment",
         r"✓ One mail in eight is turned away at first: [1-9]\d* sent at the second attempt",
     ):

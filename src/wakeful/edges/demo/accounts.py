@@ -32,6 +32,7 @@ def accounts(enqueued: int, books: Books) -> list[Account]:
         Account(f"{enqueued:,} jobs enqueued = {parts}", enqueued, over),
         Account(f"{books.completed:,} completed = {effects}: none lost", books.completed, books.effects),
         Account(f"{effects} of {different:,} different jobs: none twice", books.effects, different),
+        Account(f"{books.slots:,} slots of a schedule = {books.slot_jobs:,} jobs", books.slots, books.slot_jobs),
         Account(f"{books.orders:,} orders = {books.order_jobs:,} jobs made with them", books.orders, books.order_jobs),
     ]
 

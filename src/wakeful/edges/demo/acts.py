@@ -14,7 +14,7 @@ from wakeful.edges.demo import gauge
 from wakeful.edges.demo.crowd import crowd
 from wakeful.edges.demo.gauge import WorkerLine
 from wakeful.edges.demo.scene import Killed, Line, clock
-from wakeful.edges.demo.shop import deliver_webhook, pack_parcel, resize_picture, send_mail, send_reminder
+from wakeful.edges.demo.shop import count_stock, deliver_webhook, pack_parcel, resize_picture, send_mail, send_reminder
 from wakeful.edges.demo.show import Curtain, Show
 from wakeful.statements import operate, read
 from wakeful.statements.statement import Statement
@@ -22,6 +22,7 @@ from wakeful.statements.statement import Statement
 PICTURES: Final = 1200
 PARCELS: Final = 24
 ACTOR: Final = "demo"
+SCHEDULE: Final = "stock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,22 @@ async def reminder(show: Show, line: Line) -> None:
     line.ends(f"A reminder was due at {clock(moment)}: started {late:.1f} ms after its moment")
 
 
+async def by_the_clock(show: Show, line: Line) -> None:
+    """A schedule, fired by whichever worker is there, once a slot."""
+    await show.app.schedules.aadd(SCHEDULE, count_stock, every=1)
+    try:
+        while True:
+            fired = await show.run(gauge.slots(SCHEDULE))
+            line.begins(f"A schedule fires every second: {fired.told()}")
+            await show.pause(0.5)
+    except Curtain:
+        await show.app.schedules.aremove(SCHEDULE)
+        # Made by the workers: they are counted once no more can come.
+        fired = await show.run(gauge.slots(SCHEDULE))
+        show.scene.enqueued += fired.jobs
+        line.ends(f"A schedule fired every second: {fired.told()}")
+
+
 async def withdrawn(show: Show, line: Line) -> None:
     """A job that is not wanted any more."""
     made = await send_reminder.using(delay=timedelta(hours=1)).aenqueue(order=2)
@@ -141,6 +158,7 @@ def cancelled(ids: list[UUID]) -> Statement[dict[UUID, str]]:
 STORY: Final = (
     Act("Orders come in, each in one transaction with its job", crowd, goes_on=True),
     Act("A mail server that turns some mails away", flaky_mail, goes_on=True),
+    Act("A schedule that fires every second", by_the_clock, goes_on=True),
     Act("A reminder for later", reminder),
     Act(f"{PICTURES:,} pictures at once", burst),
     Act("A worker killed with -9 in the middle of its jobs", crash),

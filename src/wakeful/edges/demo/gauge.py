@@ -52,6 +52,20 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
+class Slots:
+    """The jobs of a schedule, their different slots, and how soon after its slot the job in the middle started."""
+
+    jobs: int
+    slots: int
+    median_ms: float | None
+
+    def told(self) -> str:
+        """In a few words."""
+        after = "" if self.median_ms is None else f", started {self.median_ms:.1f} ms after their moments"
+        return f"{self.slots} slots, {self.jobs} jobs{after}"
+
+
+@dataclass(frozen=True, slots=True)
 class Books:
     """What must add up at the end, and how soon all orders started."""
 
@@ -65,6 +79,8 @@ class Books:
     order_jobs: int
     retried: int
     rescued: int
+    slots: int
+    slot_jobs: int
     start_ms: tuple[float, float] | None = None
 
 
@@ -88,6 +104,7 @@ select count(*) filter (where j.state = 'completed'), count(*) filter (where j.s
     (select count(*) from shop.orders), count(*) filter (where j.task = 'shop.confirm_order'),
     count(*) filter (where j.task = 'shop.send_mail' and j.attempt > 1 and j.last_error_code is not null),
     count(*) filter (where j.attempts @> '[{"outcome": "crashed"}]'),
+    count(distinct j.metadata ->> 'slot'), count(*) filter (where j.metadata ? 'slot'),
     percentile_cont(array[0.5, 0.99]) within group (order by extract(epoch from j.started_at - j.ready_at) * 1000)
         filter (where j.task = 'shop.confirm_order' and j.attempt = 1)
 from wakeful.jobs j
@@ -152,6 +169,17 @@ def lateness_ms(id: UUID) -> Statement[float | None]:
         " where id = %(id)s::uuid and state = 'completed'",
         {"id": id},
         lambda rows: float(rows[0][0]) if rows else None,
+    )
+
+
+def slots(schedule: str) -> Statement[Slots]:
+    """What a schedule has made."""
+    return Statement(
+        "select count(*), count(distinct run_at), percentile_cont(0.5)"
+        " within group (order by extract(epoch from started_at - run_at)::float8 * 1000)"
+        " from wakeful.jobs where metadata ->> 'schedule' = %(schedule)s::text",
+        {"schedule": schedule},
+        lambda rows: Slots(*rows[0]),
     )
 
 

@@ -71,6 +71,12 @@ async def deliver_webhook(ctx: Context, order: int) -> None:
         await conn.execute(_EFFECT, [ctx.job.id, ctx.job.task])
 
 
+@app.task(name="shop.count_stock", queue=ORDERS)
+async def count_stock(ctx: Context) -> None:
+    """By the clock, once a second."""
+    await leave_effect(ctx)
+
+
 @app.task(name="shop.send_reminder", queue=ORDERS)
 async def send_reminder(ctx: Context, order: int) -> None:
     """For a moment in the future."""
