@@ -63,6 +63,7 @@ class Loop:
         self._looks = 0
         self._declared = False
         self._woken = False
+        self._hurry = False
         self._solitude = Solitude()
         self._alone = False
         self._finished = 0
@@ -93,6 +94,7 @@ class Loop:
                         self.alarm.due_in(seconds)
                     else:
                         self._horizon.lower(queue, position)
+                        self._hurry = True
                         self._look()
             case Look():
                 self._tended_at = 0.0
@@ -190,7 +192,9 @@ class Loop:
         queues, lanes = self._lanes.queues()
         alone = self._turn() == "alone"
         # A poke has woken it from a sleep that is declared: start what came first, see to everything else afterwards.
-        brief = self._woken and self._declared and not (alone or settles or self._horizon.bounds_anything)
+        # Not when something has asked for a thorough look.
+        calm = self._tended_at > 0.0 and not (alone or settles or self._horizon.bounds_anything)
+        brief = self._hurry and self._declared and calm
         tend = not brief and now - self._tended_at >= TEND_EVERY
         if tend:
             self._tended_at = now
@@ -216,7 +220,7 @@ class Loop:
     async def _claim(self, limits: Sequence[int], done: list[Completion], now: float) -> None:
         request = self._request(limits, now, bool(done))
         looks = self._looks
-        self._woken = False
+        self._woken = self._hurry = False
         self.counts["claims"] += 1
         claimed = await self._calls.claim(request, done)
         self._take(claimed, request, looks)

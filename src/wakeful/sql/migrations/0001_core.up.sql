@@ -3363,6 +3363,8 @@ begin
     select (jsonb_populate_record(null::wakeful.control, k.row)).* from wakeful_kept.row k where k.kind = 'control';
     insert into wakeful.setting
     select (jsonb_populate_record(null::wakeful.setting, k.row)).* from wakeful_kept.row k where k.kind = 'setting';
+    insert into wakeful.schedule
+    select (jsonb_populate_record(null::wakeful.schedule, k.row)).* from wakeful_kept.row k where k.kind = 'schedule';
     insert into wakeful.audit (at, actor, act, job_id, details)
     select a.at, a.actor, a.act, a.job_id, a.details
     from wakeful_kept.row k cross join lateral jsonb_populate_record(null::wakeful.audit, k.row) a
