@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, Ty
 
 from wakeful.config import Settings, load
 from wakeful.database.session import Database
+from wakeful.observe.listeners import AlertListener, UsageListener
+from wakeful.observe.observer import Observer
 from wakeful.payload import encode
 from wakeful.produce.options import NO_OPTIONS, EnqueueOptions
 from wakeful.produce.producer import Producer
 from wakeful.produce.template import Defaults, Template, template
 from wakeful.run.context import Context, SyncContext
+from wakeful.statements import metrics
 from wakeful.task import ContextTask, Task, TaskDecorator, TaskOptions, declare
-from wakeful.values.duration import DurationLike
+from wakeful.values.alert import Alert, UsageEvent
+from wakeful.values.duration import DurationLike, duration
 from wakeful.values.errors import InvalidOption, PayloadError
 from wakeful.values.job import JobId
 from wakeful.values.names import task_name
+from wakeful.values.sending import Sending
 
 if TYPE_CHECKING:
     from wakeful.queue import Queue
@@ -57,6 +62,8 @@ class Wakeful:
             self.settings = settings
         self._tasks: dict[str, Task[..., Any]] = {}
         self.tasks: Mapping[str, Task[..., Any]] = MappingProxyType(self._tasks)
+        self.observers: list[Observer] = []
+        self._senders: list[Sending] = []
 
     @cached_property
     def settings(self) -> Settings:
@@ -71,7 +78,7 @@ class Wakeful:
     @cached_property
     def producer(self) -> Producer:
         """What enqueues."""
-        return Producer(self.database, self.settings)
+        return Producer(self.database, self.settings, self._senders)
 
     @cached_property
     def queue(self) -> Queue:
@@ -163,6 +170,30 @@ class Wakeful:
         from wakeful.worker.build import build_worker
 
         return build_worker(self, flags)
+
+    def observe(self, observer: Observer) -> None:
+        """Let what this app enqueues, and its workers that are made from here on, be told to the observer."""
+        self.observers.append(observer)
+        if type(observer).sending is not Observer.sending:
+            self._senders.append(observer.sending)
+
+    def on_alert(self, function: Callable[[Alert], R], /) -> Callable[[Alert], R]:
+        """Have a function called for every alert that fires or clears, in the worker that finds out; a decorator."""
+        self.observe(AlertListener(function))
+        return function
+
+    def on_usage(self, function: Callable[[UsageEvent], R], /) -> Callable[[UsageEvent], R]:
+        """Have a function called for every run of a job that has a tenant, in its worker; a decorator."""
+        self.observe(UsageListener(function))
+        return function
+
+    def get_metrics_summary(self, task: str | None = None, since: DurationLike | None = None) -> dict[str, Any]:
+        """What the whole fleet has done, of one task or of all, over the last `since` or all that is kept."""
+        return self.database.run(metrics.summary(None if since is None else duration(since, "since"), task))
+
+    async def aget_metrics_summary(self, task: str | None = None, since: DurationLike | None = None) -> dict[str, Any]:
+        """As `get_metrics_summary`, awaited."""
+        return await self.database.arun(metrics.summary(None if since is None else duration(since, "since"), task))
 
     def close(self) -> None:
         """Close what is open. Idempotent; the next use opens it again."""

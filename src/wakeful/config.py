@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from difflib import get_close_matches
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, get_type_hints
 
@@ -72,6 +73,33 @@ def _span(value: Any, source: str) -> timedelta:
     if span > timedelta(0):
         return span
     raise InvalidOption(source, f"is {shown(value)}: give a duration of more than zero.")
+
+
+def _is_off(value: object) -> bool:
+    return value is False or (isinstance(value, str) and value.strip().lower() == "off")
+
+
+def _span_or_off(value: Any, source: str) -> timedelta | None:
+    return None if _is_off(value) else _span(value, source)
+
+
+def _limit(value: Any, source: str) -> float | None:
+    if _is_off(value):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if isinstance(value, bool) or not 0 <= number < inf:
+        raise InvalidOption(source, f"is {shown(value)}: give a number of zero or more, or off.")
+    return number
+
+
+def _address(value: object, source: str) -> str:
+    text = _text(value, source)
+    if not text.startswith(("http://", "https://")):
+        raise InvalidOption(source, f"is {shown(value)}: give an address that begins with https:// or http://.")
+    return text
 
 
 def _listed(value: object, source: str) -> list[str]:
@@ -154,6 +182,54 @@ class WebSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ObserveSettings:
+    """Where a worker process answers probes and scrapes. No `probe_port`: nowhere."""
+
+    probe_port: Annotated[int | None, _whole(1, 65_535)] = None
+    probe_host: Annotated[str, _text] = "127.0.0.1"
+    usage_webhook: Annotated[str | None, _address] = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlertSettings:
+    """When someone should know. A rule that is `off` is not looked at."""
+
+    alert_every: Annotated[timedelta, _span] = timedelta(minutes=5)
+    alert_depth: Annotated[float | None, _limit] = 10_000
+    alert_age: Annotated[timedelta | None, _span_or_off] = timedelta(minutes=10)
+    alert_failure_rate: Annotated[float | None, _limit] = 0.5
+    alert_dead_letters: Annotated[float | None, _limit] = 0
+    alert_no_worker: Annotated[bool, _switch] = True
+    alert_breaker: Annotated[bool, _switch] = True
+    alert_snapshot: Annotated[timedelta | None, _span_or_off] = timedelta(minutes=15)
+    alert_webhook: Annotated[str | None, _address] = None
+
+    def rules(self) -> dict[str, float]:
+        """The numbers by rule; durations are seconds."""
+        given = {
+            "depth": self.alert_depth,
+            "age": None if self.alert_age is None else self.alert_age.total_seconds(),
+            "failure_rate": self.alert_failure_rate,
+            "dead_letters": self.alert_dead_letters,
+            "no_worker": 1.0 if self.alert_no_worker else None,
+            "breaker": 1.0 if self.alert_breaker else None,
+            "snapshot": None if self.alert_snapshot is None else self.alert_snapshot.total_seconds(),
+        }
+        return {rule: number for rule, number in given.items() if number is not None}
+
+
+NO_ALERTS: Final = AlertSettings(
+    alert_depth=None,
+    alert_age=None,
+    alert_failure_rate=None,
+    alert_dead_letters=None,
+    alert_no_worker=False,
+    alert_breaker=False,
+    alert_snapshot=None,
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings. `app` is `module:attribute`, for commands."""
 
@@ -163,6 +239,8 @@ class Settings:
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     log: LogSettings = field(default_factory=LogSettings)
     web: WebSettings = field(default_factory=WebSettings)
+    observe: ObserveSettings = field(default_factory=ObserveSettings)
+    alert: AlertSettings = field(default_factory=AlertSettings)
 
 
 SECTIONS: Final[Mapping[str, type[Any]]] = {
@@ -171,6 +249,8 @@ SECTIONS: Final[Mapping[str, type[Any]]] = {
     "worker": WorkerSettings,
     "log": LogSettings,
     "web": WebSettings,
+    "observe": ObserveSettings,
+    "alert": AlertSettings,
 }
 
 

@@ -27,13 +27,14 @@ WORKING = {
     *("extend_1", "note_1"),
     *("promote", "rescue", "expire", "make_days", "drop_days", "fold_tally", "upkeep_1"),
     *("fire_1", "declare_schedules_1"),
+    *("fold_metrics", "roll_metrics", "tell_1", "watch_1", "health", "vitals", "depths"),
 }
 OPERATING = {
     *("cancel", "cancel_many", "requeue", "retry_now", "bury", "acknowledge", "purge", "cleanup"),
     *("pause_queue", "resume_queue", "pause_task", "resume_task", "switch_task"),
     *("add_schedule", "change_schedule", "remove_schedule", "pause_schedule", "resume_schedule", "run_schedule"),
 }
-READING = {"stats", "find_jobs"}
+READING = {"stats", "find_jobs", "health", "vitals", "depths", "explain", "task_metrics", "metrics_summary"}
 MAY_CALL = {
     PRODUCER: EVERYONE | ENQUEUING,
     WORKER: EVERYONE | ENQUEUING | WORKING,
@@ -41,7 +42,10 @@ MAY_CALL = {
     OPERATOR: EVERYONE | ENQUEUING | OPERATING | READING,
 }
 MAY_READ = {VIEWER, OPERATOR}
-VIEWS = {"jobs", "dead_letters", "queue_health", "queues", "workers", "controls", "audits", "schedules"}
+VIEWS = {
+    *("jobs", "dead_letters", "queue_health", "queues", "workers", "controls", "audits", "schedules"),
+    *("job_metrics", "usages", "alerts"),
+}
 # Every client asks at its start which version of the schema it meets.
 LEDGER = "migration"
 

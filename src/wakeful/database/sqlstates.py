@@ -40,8 +40,11 @@ _BROKEN_RULE = re.compile(
 _WORKER_VERBS = frozenset(
     (
         *("claim", "complete", "fail", "snooze", "release", "extend", "promote", "rescue", "expire"),
-        *("make_days", "drop_days", "fold_tally"),
+        *("make_days", "drop_days", "fold_tally", "fold_metrics", "roll_metrics"),
     )
+)
+_READING_VERBS = frozenset(
+    ("stats", "find_jobs", "health", "vitals", "depths", "explain", "task_metrics", "metrics_summary")
 )
 
 
@@ -127,4 +130,4 @@ def _role_for(function: str) -> str:
     # A version in the name (`claim_1`) is the mark of what only workers call.
     if function in _WORKER_VERBS or function.rpartition("_")[2].isdigit():
         return "wakeful_worker"
-    return "wakeful_viewer" if function in ("stats", "find_jobs") else "wakeful_operator"
+    return "wakeful_viewer" if function in _READING_VERBS else "wakeful_operator"

@@ -11,8 +11,11 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from typing import Final, Literal, TextIO
+
+from wakeful.observe.job_fields import JobFields
 
 Format = Literal["auto", "json", "text"]
 Level = Literal["debug", "info", "warning", "error"]
@@ -33,9 +36,10 @@ def set_up(form: Format = "auto", level: Level = "info", stream: TextIO | None =
     An app that sets up logging of its own afterwards has its way.
     """
     target = sys.stderr if stream is None else stream
-    handler = logging.StreamHandler(target)
     as_text = form == "text" or (form == "auto" and target.isatty())
+    handler = logging.StreamHandler(target) if as_text else JsonHandler(target)
     handler.setFormatter(TextLines(coloured(target)) if as_text else JsonLines())
+    handler.addFilter(JobFields())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -82,6 +86,24 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str, ensure_ascii=False)
+
+
+class JsonHandler(logging.StreamHandler[TextIO]):
+    """Writes JSON lines; those that come by the hundred, as one text and with one call."""
+
+    def write_lines(self, level: int, objects: Iterable[str]) -> None:
+        """Lines as JsonLines makes them of records of `wakeful.worker`; objects come without their braces."""
+        name = logging.getLevelName(level).lower()
+        head = f'{{"time":"{_moment(time.time())}","level":"{name}",'
+        tail = f',"logger":"wakeful.worker","pid":{os.getpid()}}}\n'
+        try:
+            if text := (tail + head).join(objects):
+                with self.lock or nullcontext():
+                    self.stream.write(f"{head}{text}{tail}")
+                    self.flush()
+        # As logging does with a line that cannot be written: it is told, and ends nothing.
+        except Exception:
+            self.handleError(logging.makeLogRecord({"msg": "write_lines"}))
 
 
 class TextLines(logging.Formatter):

@@ -21,6 +21,7 @@ from wakeful.produce.drive import adrive, drive
 from wakeful.produce.loop_group import LoopGroup
 from wakeful.produce.options import Options
 from wakeful.produce.report import report_enqueued, report_off
+from wakeful.produce.sending import sent
 from wakeful.produce.template import Template
 from wakeful.produce.thread_group import ThreadGroup
 from wakeful.statements.enqueue import enqueue
@@ -28,6 +29,7 @@ from wakeful.statements.statement import Statement
 from wakeful.values.errors import InvalidOption
 from wakeful.values.identity import new_id
 from wakeful.values.job import JobId
+from wakeful.values.sending import Sending
 
 
 class _Threads:
@@ -50,7 +52,8 @@ class _Loop:
 class Producer:
     """Enqueues; for any number of threads and event loops. A forked child starts afresh."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: Database, settings: Settings, senders: Sequence[Sending] = ()) -> None:
+        self._senders = senders
         self.payload_limit = settings.produce.payload_limit
         self._database = database
         self._pokes = settings.database.notify
@@ -63,6 +66,12 @@ class Producer:
         """Enqueue one job; None where enqueuing of its task is off. Blocks until it is committed."""
         if self._is_off(template.task):
             return None
+        if self._senders:
+            with sent(self._senders, template, 1) as carrying:
+                return self._enqueue(carrying, payload)
+        return self._enqueue(template, payload)
+
+    def _enqueue(self, template: Template, payload: str) -> JobId | None:
         if self._shares(template.options):
             done = self._of_this_process().group.enqueue(_ask(template, payload))
         else:
@@ -74,6 +83,12 @@ class Producer:
         """Enqueue one job; None where enqueuing of its task is off. Returns when it is committed."""
         if self._is_off(template.task):
             return None
+        if self._senders:
+            with sent(self._senders, template, 1) as carrying:
+                return await self._aenqueue(carrying, payload)
+        return await self._aenqueue(template, payload)
+
+    async def _aenqueue(self, template: Template, payload: str) -> JobId | None:
         if self._shares(template.options):
             done = await self._of_this_loop().group.enqueue(_ask(template, payload))
         else:
@@ -86,7 +101,8 @@ class Producer:
         _check_many(template.options)
         if self._is_off(template.task):
             return [None] * len(payloads)
-        done = self._send(template, payloads)
+        with sent(self._senders, template, len(payloads)) as carrying:
+            done = self._send(carrying, payloads)
         report_enqueued(template.task, done)
         return done
 
@@ -95,7 +111,8 @@ class Producer:
         _check_many(template.options)
         if self._is_off(template.task):
             return [None] * len(payloads)
-        done = await self._asend(template, payloads)
+        with sent(self._senders, template, len(payloads)) as carrying:
+            done = await self._asend(carrying, payloads)
         report_enqueued(template.task, done)
         return done
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -35,6 +36,18 @@ class Template:
     _correlation_id: UUID | None
     _parent_id: UUID | None
     _end: tuple[Any, ...]
+
+    @property
+    def queue(self) -> str | None:
+        """Where its jobs go; None where the database decides."""
+        queue: str | None = self._middle[0]
+        return queue
+
+    def carrying(self, more: Mapping[str, str]) -> Template:
+        """The same, with this beside the metadata that its jobs have."""
+        created_by, metadata, *rest = self._end
+        whole = {**({} if metadata is None else json.loads(metadata)), **more}
+        return replace(self, _end=(created_by, json.dumps(whole), *rest))
 
     def job(self, id: UUID, payload: str) -> NewJob:
         """The job. Inside a handler it is the child of the job that the handler runs for."""

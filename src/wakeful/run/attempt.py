@@ -11,7 +11,7 @@ from wakeful.payload import encode_result
 from wakeful.run.describe import describe
 from wakeful.run.handler import Handler
 from wakeful.run.remote import RemoteFailure
-from wakeful.values.current import current_job
+from wakeful.values.current import current_fields, current_job
 from wakeful.values.errors import PayloadError
 from wakeful.values.job import Job
 from wakeful.values.outcome import (
@@ -60,6 +60,7 @@ class Attempt:
     """
 
     __slots__ = (
+        "counted",
         "deadline",
         "handler",
         "job",
@@ -94,6 +95,8 @@ class Attempt:
         self.notes: Notes | None = None
         # Whether it ever waited for anything: until then nobody but its handler can know of it.
         self.suspended = False
+        # All that was counted, written or not.
+        self.counted: dict[str, float] | None = None
         self.task: asyncio.Task[None] | None = None
 
     def begin(self, task: asyncio.Task[None]) -> None:
@@ -109,6 +112,8 @@ class Attempt:
                 notes.progress = progress
             if name is not None:
                 notes.counters[name] = notes.counters.get(name, 0) + number
+                counted = self.counted = self.counted or {}
+                counted[name] = counted.get(name, 0) + number
             self.notes = notes
 
     def take_notes(self) -> Notes:
@@ -134,6 +139,8 @@ class Attempt:
 async def attempt(running: Attempt, call: Callable[[Attempt], Awaitable[object]]) -> Outcome:
     """Run the handler through `call` to its outcome. Never raises, except what ends the process."""
     current_job.set(running.job)
+    if running.handler.log_fields:
+        current_fields.set(running.handler.fields_of(running.job.payload))
     try:
         value = await call(running)
         return _settled(running) or (UNLESS_COMMITTED if running.joined else read_value(value))
@@ -177,8 +184,8 @@ def read_error(error: BaseException) -> Failed:
     if isinstance(error, RemoteFailure):
         return Failed(error.error, error.retry_in, error.final)
     if isinstance(error, Retry):
-        return Failed(describe(error), retry_in=error.after)
-    return Failed(describe(error), final=isinstance(error, Dead))
+        return Failed(describe(error), retry_in=error.after, cause=error)
+    return Failed(describe(error), final=isinstance(error, Dead), cause=error)
 
 
 def _settled(running: Attempt) -> Gone | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -27,11 +28,19 @@ class Handler:
     lease: timedelta | None = None
     batch: int | None = None
     linger: timedelta = timedelta(0)
+    log_fields: tuple[str, ...] = ()
     seconds: float = field(init=False)
 
     def __post_init__(self) -> None:
         """`seconds` is the timeout as attempts need it: thousands of times a second."""
         object.__setattr__(self, "seconds", inf if self.timeout is None else self.timeout.total_seconds())
+
+    def fields_of(self, payload: str) -> dict[str, object] | None:
+        """The payload's fields that are to be seen in log lines; None where there are none."""
+        if not self.log_fields:
+            return None
+        told: dict[str, object] = json.loads(payload)
+        return {name: told[name] for name in self.log_fields if name in told}
 
     @property
     def list_parameter(self) -> str:

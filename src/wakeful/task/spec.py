@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal, TypedDict
@@ -21,6 +22,12 @@ Place = Literal["loop", "thread", "process"]
 
 _LONGEST_LINGER: Final = timedelta(minutes=1)
 _LARGEST_BATCH: Final = 10_000
+# What log lines carry anyway, and what logging keeps for itself.
+_TAKEN: Final = frozenset(vars(logging.makeLogRecord({}))) | {
+    *("message", "asctime", "event", "level", "logger", "time", "pid", "traceback", "job_id", "task", "queue"),
+    *("attempt", "worker_id", "correlation_id", "tenant", "duration_ms", "queue_time_ms", "error", "error_code"),
+    *("will_retry", "retry_in_ms", "counters"),
+}
 
 
 class TaskOptions(TypedDict, total=False):
@@ -47,6 +54,8 @@ class TaskOptions(TypedDict, total=False):
     """The function takes a list of up to so many jobs' arguments."""
     linger: DurationLike | None
     """How long a batch that is not full waits for more."""
+    log_fields: Sequence[str]
+    """Arguments that log lines about a job carry, those of its handler too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +73,7 @@ class TaskSpec:
     place: Place
     batch: int | None
     linger: timedelta
+    log_fields: tuple[str, ...]
 
 
 def task_spec(name: str, function: Callable[..., object], codec: PayloadCodec, options: TaskOptions) -> TaskSpec:
@@ -97,6 +107,7 @@ def _spec(name: str, function: Callable[..., object], codec: PayloadCodec, optio
         place=_place(function, codec, options.get("executor")),
         batch=None if batch is None else whole_number(batch, "batch", 2, _LARGEST_BATCH),
         linger=_linger(options.get("linger"), batch),
+        log_fields=_log_fields(options.get("log_fields", ()), codec, batch),
     )
 
 
@@ -141,6 +152,18 @@ def _linger(value: DurationLike | None, batch: int | None) -> timedelta:
     if span > _LONGEST_LINGER:
         raise InvalidOption("linger", f"is {shown(value)}: a minute is the most.")
     return span
+
+
+def _log_fields(value: Sequence[str], codec: PayloadCodec, batch: int | None) -> tuple[str, ...]:
+    if isinstance(value, str) or not all(isinstance(name, str) for name in value):
+        raise InvalidOption("log_fields", f'is {shown(value)}: give the names of arguments, such as ("item_id",).')
+    signature = codec.signature
+    for name in value:
+        if name in _TAKEN:
+            raise InvalidOption("log_fields", f"names {name}, which means something else on a log line: leave it out.")
+        if batch is None and name not in signature.annotations and not signature.takes_extra:
+            raise InvalidOption("log_fields", f"names {name}, which the function does not take: correct it.")
+    return tuple(value)
 
 
 def is_async(function: Callable[..., object]) -> bool:

@@ -142,6 +142,11 @@ def _moment(wire: bytes) -> datetime:
     return _WIRE_EPOCH + timedelta(microseconds=int.from_bytes(wire, "big", signed=True))
 
 
+def wire(at: datetime) -> bytes:
+    """A moment as PostgreSQL sends it."""
+    return ((at - _WIRE_EPOCH) // timedelta(microseconds=1)).to_bytes(8, "big", signed=True)
+
+
 @dataclass(frozen=True, slots=True)
 class JobReport:
     """A job as the view `jobs` shows it, in whichever state it is."""

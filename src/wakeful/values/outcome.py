@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from wakeful.values.duration import DurationLike, nonnegative_duration
@@ -57,11 +57,15 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The handler raised. `retry_in` is what it asked for itself; `final` that it asked for no further start."""
+    """The handler raised. `retry_in` is what it asked for itself; `final` that it asked for no further start.
+
+    `cause` is what was raised, for those who observe; it goes no further.
+    """
 
     error: AttemptError
     retry_in: timedelta | None = None
     final: bool = False
+    cause: BaseException | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

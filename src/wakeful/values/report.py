@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
+
+ENTITY_COUNTERS = ("requested", "found", "processed", "upserted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +99,60 @@ class WorkerReport:
     beat_at: datetime
     lease_expires_at: datetime
     details: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How many jobs of a task are ready and run, and for how many seconds the oldest ready one waits."""
+
+    task: str
+    ready: int
+    running: int
+    oldest_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMetrics:
+    """A task's runs by outcome, and percentiles of run and queue time in seconds; None where nothing ran."""
+
+    task: str
+    completed: int
+    failed: int
+    dead: int
+    others: int
+    average_seconds: float | None
+    run_p50: float | None
+    run_p95: float | None
+    run_p99: float | None
+    wait_p50: float | None
+    wait_p95: float | None
+    wait_p99: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a tenant used of a task on a UTC day: runs by outcome, and their seconds."""
+
+    day: date
+    tenant: str
+    task: str
+    outcome: str
+    runs: int
+    seconds: float
+
+
+def metrics_summary(
+    jobs: int, succeeded: int, failed: int, seconds: float, counters: Mapping[str, float]
+) -> dict[str, Any]:
+    """Totals under a simpler worker's names. Durations are seconds; a failed job has at least one error."""
+    entities = {f"total_entities_{name}": counters.get(name, 0) for name in ENTITY_COUNTERS}
+    return {
+        "total_jobs": jobs,
+        "successful_jobs": succeeded,
+        "failed_jobs": failed,
+        "success_rate": succeeded / jobs if jobs else 0.0,
+        **entities,
+        "total_errors": max(counters.get("errors", 0), failed),
+        "average_duration": seconds / jobs if jobs else 0.0,
+        "counters": dict(counters),
+    }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wakeful.config import Settings, WorkerSettings, load
 from wakeful.database.session import Database
+from wakeful.observe.listeners import AlertWebhook, UsageWebhook
+from wakeful.observe.observer import Observer
 from wakeful.run.handler import Handler
 from wakeful.task import Task
 from wakeful.values.errors import InvalidOption
@@ -34,6 +36,9 @@ class App(Enqueues, Protocol):
     @property
     def schedules(self) -> Schedules: ...
 
+    @property
+    def observers(self) -> Sequence[Observer]: ...
+
 
 def build_worker(app: App, flags: Mapping[str, object]) -> Worker:
     """A worker for all tasks of the app; `flags` come before the app's settings."""
@@ -49,7 +54,15 @@ def build_worker(app: App, flags: Mapping[str, object]) -> Worker:
         app.settings.database,
         settings,
         schedules,
+        (*app.observers, *webhooks(app.settings)),
+        app.settings.alert,
     )
+
+
+def webhooks(settings: Settings) -> list[Observer]:
+    """Those that the settings name."""
+    usage, alerts = settings.observe.usage_webhook, settings.alert.alert_webhook
+    return [*([UsageWebhook(usage)] if usage else ()), *([AlertWebhook(alerts)] if alerts else ())]
 
 
 def handler_of(task: Task[..., Any], timeout: timedelta) -> Handler:
@@ -66,6 +79,7 @@ def handler_of(task: Task[..., Any], timeout: timedelta) -> Handler:
         spec.lease,
         spec.batch,
         spec.linger,
+        spec.log_fields,
     )
 
 

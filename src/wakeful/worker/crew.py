@@ -10,6 +10,7 @@ from functools import partial
 from uuid import UUID
 
 from wakeful.claim.lanes import Lane, Lanes
+from wakeful.observe.observer import Observer, surrounded
 from wakeful.run.attempt import Attempt, Why, attempt, interpret_stop
 from wakeful.run.batch import attempt_batch
 from wakeful.run.drive import drive
@@ -51,6 +52,7 @@ class Crew:
         self._gathering: dict[tuple[str, int], deque[Job]] = {}
         # By the job's id, in bytes.
         self.running: dict[bytes, Attempt] = {}
+        self.arounds: Sequence[Observer] = ()
         self.largest_batch = max((handler.batch or 0 for handler in handlers.values()), default=0)
 
     @property
@@ -97,7 +99,8 @@ class Crew:
             else:
                 self._gathering[self._key(job, lane)].remove(job)
                 lane.gathering -= 1
-            self._ended(Attempt(job, self._handlers[job.task], 0.0), Cancelled(None))
+            unstarted = Attempt(job, self._handlers[job.task], asyncio.get_running_loop().time())
+            self._ended(unstarted, Cancelled(None))
 
     async def end(self, seconds: float) -> None:
         """Ask all handlers to end, and let go of those that take longer than this."""
@@ -130,13 +133,18 @@ class Crew:
         while lane.waiting:
             running = self._attempt(lane.waiting.popleft(), loop.time())
             # A context for each: what a handler sets there, no other job sees.
-            outcome = await drive(
-                attempt(running, self._places.call), copy_context(), partial(self._suspends, running, lane, me)
-            )
+            work = self._surrounded(running) if self.arounds else attempt(running, self._places.call)
+            outcome = await drive(work, copy_context(), partial(self._suspends, running, lane, me))
             self._end(running, outcome)
             if running.suspended or loop.time() >= until:
                 break
         self._let_go(running, lane)
+
+    async def _surrounded(self, running: Attempt) -> Outcome:
+        with surrounded(self.arounds, (running.job,)) as tell:
+            outcome = await attempt(running, self._places.call)
+            tell((outcome,))
+        return outcome
 
     def _let_go(self, running: Attempt | None, lane: Lane) -> None:
         if running is not None and running.leftover is not None:
@@ -248,7 +256,9 @@ class Crew:
             loop.call_later(linger, self._ripen, key, gathered[0])
 
     async def _work_batch(self, batch: Sequence[Attempt], lane: Lane) -> None:
-        outcomes = await attempt_batch(batch, self._places.call_batch)
+        with surrounded(self.arounds, [running.job for running in batch]) as tell:
+            outcomes = await attempt_batch(batch, self._places.call_batch)
+            tell(outcomes)
         for running, outcome in zip(batch, outcomes, strict=True):
             self._end(running, outcome)
         self._let_go(batch[0], lane)

@@ -6,16 +6,20 @@ import asyncio
 import random
 from datetime import timedelta
 
+from wakeful.config import AlertSettings
 from wakeful.database.line import AsyncLine
+from wakeful.observe.observer import Watch
 from wakeful.run.attempt import Attempt
-from wakeful.statements import fleet
+from wakeful.statements import alerts, fleet, metrics
 from wakeful.statements import settle as settling
 from wakeful.wake.alarm import Alarm
 from wakeful.worker.crew import Crew
 from wakeful.worker.presence import Presence
+from wakeful.worker.summary import Summary
 from wakeful.worker.writer import Writer
 
 UPKEEP_EVERY = 600.0
+FOLD_EVERY = 60.0
 NOTES_EVERY = 1.0
 LEASE_EVERY = 0.05
 OWN_LEASES_EVERY = 1.0
@@ -27,6 +31,31 @@ async def upkeep(dsn: str, keep: timedelta | None) -> None:
     line = AsyncLine(dsn)
     try:
         await line.run(fleet.upkeep(keep))
+    finally:
+        await line.close()
+
+
+async def fold_metrics(dsn: str, summary: Summary) -> None:
+    """What was measured is folded about once a minute; an idle worker has measured nothing."""
+    before = summary.processed
+    await asyncio.sleep(FOLD_EVERY * random.uniform(0.5, 1.0))
+    if summary.processed > before:
+        line = AsyncLine(dsn)
+        try:
+            await line.run(metrics.fold())
+        finally:
+            await line.close()
+
+
+async def watch_rules(dsn: str, settings: AlertSettings, watch: Watch) -> None:
+    """One of the fleet looks whether a rule is broken; whoever it is tells."""
+    await asyncio.sleep(settings.alert_every.total_seconds() * random.uniform(0.5, 1.0))
+    if not (rules := settings.rules()):
+        return
+    line = AsyncLine(dsn)
+    try:
+        for alert in await line.run(alerts.watch(rules, settings.alert_every)):
+            watch.alerted(alert)
     finally:
         await line.close()
 

@@ -17,6 +17,7 @@ from wakeful.claim.horizon import Horizon
 from wakeful.claim.lanes import Lanes
 from wakeful.claim.solitude import Solitude, Turn
 from wakeful.database.line import AsyncLine
+from wakeful.observe.observer import NOBODY
 from wakeful.statements.claim import Claimed, ClaimRequest, Sleeps
 from wakeful.values.job import Job, in_line
 from wakeful.values.settlement import Completion, Ending
@@ -34,6 +35,10 @@ TEND_EVERY = 0.5
 DEGRADED_POLL = 2.0
 # A schedule that someone has locked is tried again after so long.
 HELD_UP = 0.5
+COUNTED = (
+    *("claims", "empty_claims", "pulses", "notifications", "poll_scanned"),
+    *("woken_by_poke", "woken_by_timer", "woken_by_poll"),
+)
 
 
 class Loop:
@@ -69,10 +74,12 @@ class Loop:
         self._finished = 0
         self._calls = Calls(line, presence, writer, lambda: self.crew.claims())
         self.crew: Crew
+        self.watch = NOBODY
         self.alarm = Alarm(self._clock)
         self.stopping = False
         self.budget: int | None = None
-        self.counts = {"claims": 0, "empty_claims": 0, "pulses": 0}
+        self.answered_at = self._clock()
+        self.counts = dict.fromkeys(COUNTED, 0)
 
     @property
     def ears(self) -> Ears:
@@ -87,17 +94,20 @@ class Loop:
 
     def hear(self, notice: Notice) -> None:
         """Take a poke: a hint, which costs a query only if it may mean work for this process."""
+        self.counts["notifications"] += 1
         match notice:
             case Poke(queue, seconds, position):
                 if self._lanes.serves(queue):
                     if seconds > 0:
                         self.alarm.due_in(seconds)
                     else:
+                        self.counts["woken_by_poke"] += 1
                         self._horizon.lower(queue, position)
                         self._hurry = True
                         self._look()
             case Look():
                 self._tended_at = 0.0
+                self.counts["woken_by_poke"] += 1
                 self._horizon.drop()
                 self._look()
             case LookForCancelled():
@@ -162,6 +172,7 @@ class Loop:
 
     def _mind_the_clock(self) -> None:
         if self.alarm.came_due():
+            self.counts["woken_by_timer"] += 1
             self._lanes.look()
             self._tended_at = 0.0
             if not any(self._limits()):
@@ -231,12 +242,15 @@ class Loop:
 
     def _take(self, claimed: Claimed, request: ClaimRequest, looks: int) -> None:
         report, jobs = claimed.report, claimed.jobs
+        self.answered_at = self._clock()
         if self.budget is not None:
             self.budget -= len(jobs)
         self._writer.note_refused(report.refused)
         self.counts["empty_claims"] += not jobs
         self._appetite.learn(self._finished)
         self._finished = 0
+        if jobs and self.watch.everything:
+            self.watch.claimed(jobs)
         if self.stopping:
             for job in jobs:
                 self._writer.gathering.add(Ending(job.id, job.epoch, "released", retry_in=timedelta(0)))
@@ -310,6 +324,7 @@ class Loop:
         self._tended_at = now
         looks = self._looks
         self.counts["pulses"] += 1
+        self.counts["woken_by_poll"] += 1
         try:
             if self._declared and not self.ears.hears:
                 await self._calls.wake()
@@ -319,6 +334,8 @@ class Loop:
         except Exception:
             self._pulse_at = 0.0
             raise
+        self.answered_at = self._clock()
+        self.counts["poll_scanned"] += len(claimed.jobs)
         self.crew.cancel(claimed.report.cancelled)
         if asks:
             self._take(claimed, request, looks)

@@ -12,9 +12,11 @@ from typing import Any
 from uuid import UUID
 
 from wakeful.claim.lanes import Lanes
-from wakeful.config import WorkerSettings
+from wakeful.config import NO_ALERTS, AlertSettings, WorkerSettings
 from wakeful.database.line import AsyncLine
 from wakeful.database.listen import Ear
+from wakeful.observe.observer import NOBODY, Watch
+from wakeful.observe.runs import run_of
 from wakeful.run.attempt import UNLESS_COMMITTED, Attempt
 from wakeful.run.context import Context, SyncContext
 from wakeful.run.handler import Handler
@@ -25,12 +27,20 @@ from wakeful.tend.duty import Duty
 from wakeful.values.errors import DatabaseUnavailable, LeaseLapsed, WakefulError
 from wakeful.values.outcome import Done, Failed, Outcome, Released
 from wakeful.values.schedule import Declaration
-from wakeful.values.settlement import Ending
+from wakeful.values.settlement import Ending, Settlement
+from wakeful.values.standing import Standing
 from wakeful.wake.listener import Listener
 from wakeful.worker.clockwork import Clockwork
 from wakeful.worker.crew import Crew
 from wakeful.worker.desk import Desk
-from wakeful.worker.duties import gather_notes, renew_own_leases, upkeep, watch_lease
+from wakeful.worker.duties import (
+    fold_metrics,
+    gather_notes,
+    renew_own_leases,
+    upkeep,
+    watch_lease,
+    watch_rules,
+)
 from wakeful.worker.ears import ListenerEars
 from wakeful.worker.ending import answered
 from wakeful.worker.limits import Limits
@@ -65,6 +75,8 @@ class Shift:
         keep: timedelta | None = None,
         started: Callable[[], None] | None = None,
         schedules: Sequence[Declaration] = (),
+        watch: Watch = NOBODY,
+        alerts: AlertSettings = NO_ALERTS,
     ) -> None:
         self._dsn = dsn
         self._listen_dsn = listen_dsn if budget is None else None
@@ -73,6 +85,8 @@ class Shift:
         self._keep = keep
         self._budget = budget
         self._started = started
+        self._watch = watch
+        self._alerts = alerts
         self._clock = asyncio.get_running_loop()
         self._limits = Limits(settings.max_jobs, settings.max_rss)
         self._line = AsyncLine(dsn)
@@ -86,8 +100,10 @@ class Shift:
         poll = settings.poll_interval
         self._loop = Loop(self._line, self._presence, self._writer, tasks, lanes, poll, self._clockwork)
         self._loop.budget = budget
+        self._loop.watch = watch
         self._places = Places(lambda run: Context(run, desk), lambda run: SyncContext(run, desk))
         self._crew = self._loop.crew = Crew(handlers, lanes, self._places, self._ended, self._loop.alarm.ring)
+        self._crew.arounds = watch.arounds
         self._listening: asyncio.Task[None] | None = None
         self._duties: list[asyncio.Task[None]] = []
         self._told_to_stop = False
@@ -107,6 +123,22 @@ class Shift:
     def counts(self) -> Mapping[str, int]:
         """What was said to the database, by kind."""
         return {**self._loop.counts, "refused": self._writer.refused, "unstorable": self._writer.unstorable}
+
+    @property
+    def standing(self) -> Standing:
+        """How it stands. May be asked from any thread."""
+        loop = self._loop
+        return Standing(
+            self.worker_id,
+            max(0.0, self._clock.time() - loop.answered_at),
+            self._settings.poll_interval.total_seconds(),
+            loop.stopping,
+            loop.ears.listens,
+            loop.ears.hears,
+            self._lanes.slots,
+            len(self._crew.running),
+            self.counts,
+        )
 
     def stop(self) -> None:
         """Stop claiming; finish what runs, within the shutdown timeout. The second call stops at once."""
@@ -142,9 +174,12 @@ class Shift:
             "lease": lambda: watch_lease(self._presence, crew, alarm),
             "notes": lambda: gather_notes(crew, self._writer, alarm),
             "upkeep": lambda: upkeep(self._dsn, self._keep),
+            "metrics": lambda: fold_metrics(self._dsn, self.summary),
+            "alerts": lambda: watch_rules(self._dsn, self._alerts, self._watch),
             "own leases": lambda: renew_own_leases(self._lease_line, self._presence, crew),
         }
         self._duties = [asyncio.create_task(Duty(name, duty).run()) for name, duty in duties.items()]
+        self._watch.started(self.worker_id)
         log.info(
             "worker_started",
             extra={"event": "worker_started", "worker_id": str(self.worker_id), "slots": self._lanes.slots},
@@ -190,7 +225,11 @@ class Shift:
                 if self._presence.lease.lapsed:
                     await self._begin_anew()
                 elif not await self._loop.round() and not self._over():
+                    if self._crew.idle:
+                        self._watch.rested()
                     await self._loop.sleep()
+                if self._watch.done or self._watch.pending:
+                    self._watch.flush()
                 outages = failures = 0
             except LeaseLapsed:
                 self._presence.lease.lapsed = True
@@ -265,19 +304,35 @@ class Shift:
         self._crew.hand_back()
         await self._writer.flush()
         await self._presence.register_anew()
+        self._watch.started(self.worker_id)
         self._loop.begin_anew()
         self._listen()
 
     def _ended(self, running: Attempt, outcome: Outcome) -> None:
         settlement = decide(running.job, outcome, running.handler.retry)
+        seconds = self._clock.time() - running.started
+        succeeded = isinstance(outcome, Done) or running.settled or outcome is UNLESS_COMMITTED
         if not isinstance(outcome, Released):
-            succeeded = isinstance(outcome, Done) or running.settled or outcome is UNLESS_COMMITTED
-            self.summary.add(running.job.task, succeeded, isinstance(outcome, Failed))
+            self.summary.add(running.job.task, succeeded, isinstance(outcome, Failed), seconds, running.counted)
+        if self._watch:
+            if not succeeded or running.counted or running.handler.log_fields:
+                self._tell(running, outcome, settlement, seconds, succeeded)
+            elif self._watch.everything:
+                self._watch.done.append((running.job, seconds))
         if running.notes is not None:
             self._writer.notes.append((running.job, running.take_notes()))
         if settlement is not None:
             self._writer.gathering.add(settlement)
         self._loop.ended()
+
+    def _tell(
+        self, running: Attempt, outcome: Outcome, settlement: Settlement | None, seconds: float, settled: bool
+    ) -> None:
+        fields = running.handler.fields_of(running.job.payload)
+        counted = running.counted
+        self._watch.ended(
+            run_of(running.job, outcome, settlement, seconds, settled=settled, counters=counted, fields=fields)
+        )
 
     async def _leave(self) -> None:
         # Only a worker that is cancelled, or gives up, still runs or holds any.
@@ -291,6 +346,9 @@ class Shift:
             # Not awaited for ever: before Python 3.12 a cancellation that meets incoming data can be swallowed.
             await asyncio.wait(beside, timeout=LAST_MOMENT)
         self._places.close()
+        self._watch.rested()
+        if self._watch.lingers:
+            await asyncio.to_thread(self._watch.stopped)
         try:
             if not await answered(self._say_farewell(), self._patience):
                 raise TimeoutError("the database does not answer")

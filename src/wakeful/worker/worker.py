@@ -6,13 +6,19 @@ import asyncio
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from wakeful.claim.lanes import make_lanes
-from wakeful.config import DatabaseSettings, WorkerSettings
+from wakeful.config import NO_ALERTS, AlertSettings, DatabaseSettings, WorkerSettings
 from wakeful.database.session import Database
+from wakeful.observe.job_fields import on_every_line
+from wakeful.observe.listeners import AlertLog
+from wakeful.observe.observer import Observer, Watch
+from wakeful.observe.run_log import RunLog
 from wakeful.run.handler import Handler
 from wakeful.values.errors import InvalidOption
 from wakeful.values.schedule import Declaration
+from wakeful.values.standing import Standing
 from wakeful.worker.desk import Desk, Enqueues
 from wakeful.worker.ending import run_to_end
 from wakeful.worker.shift import Shift
@@ -33,6 +39,8 @@ class Worker:
         where: DatabaseSettings,
         settings: WorkerSettings,
         schedules: Sequence[Declaration] = (),
+        observers: Sequence[Observer] = (),
+        alerts: AlertSettings = NO_ALERTS,
     ) -> None:
         self._app = app
         self._database = database
@@ -41,8 +49,11 @@ class Worker:
         self._where = where
         self._settings = settings
         self._schedules = schedules
+        self._observers = observers
+        self._alerts = alerts
         self._shift: Shift | None = None
         self._stops = 0
+        self.summary = Summary()
 
     def run(self) -> Summary:
         """Work until SIGTERM or SIGINT: stop claiming, finish what runs, give back the rest. Blocks."""
@@ -65,6 +76,16 @@ class Worker:
         self._stops += 1
         if self._shift is not None:
             self._shift.stop()
+
+    @property
+    def standing(self) -> Standing | None:
+        """How it stands; None while it does not run. May be asked from any thread."""
+        shift = self._shift
+        return None if shift is None else shift.standing
+
+    def get_metrics_summary(self) -> dict[str, Any]:
+        """What this worker's last or present run has done so far: jobs, success rate, counters, average duration."""
+        return self.summary.metrics()
 
     async def _with_signals(self, limit: int | None) -> Summary:
         loop = asyncio.get_running_loop()
@@ -98,11 +119,15 @@ class Worker:
             keep=settings.retention,
             started=started,
             schedules=self._schedules,
+            watch=Watch([RunLog(), AlertLog(), *self._observers]),
+            alerts=self._alerts,
         )
+        self.summary = self._shift.summary
         # Asked to stop while the database was looked for.
         for _ in range(self._stops):
             self._shift.stop()
         try:
-            return await self._shift.run()
+            with on_every_line():
+                return await self._shift.run()
         finally:
             self._shift = None

@@ -27,6 +27,11 @@ class Asking:
     def __init__(self, conn: psycopg.Connection[Any]) -> None:
         self._conn = conn
 
+    @property
+    def process(self) -> int:
+        """The server process as this connection was told of it; a pooler tells of itself."""
+        return self._conn.info.backend_pid
+
     def run(self, statement: Statement[T]) -> T:
         """Its decoded answer, or an error of ours."""
         return fetch(self._conn, statement)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,14 @@ if TYPE_CHECKING:
     from wakeful.app import Wakeful
     from wakeful.config import Settings
     from wakeful.edges.supervisor import Plan
+    from wakeful.worker import Worker
     from wakeful.worker.summary import Summary, Tally
 
 DEFAULT_LIMIT = 100
 # A child has its own shutdown timeout; after that and this it is killed.
 PATIENCE_SECONDS = 10.0
+# How many ports a process tries that runs beside others.
+MOST_PROCESSES = 64
 
 Flags = Mapping[str, object]
 
@@ -98,8 +102,10 @@ def set_up_logs(settings: Settings) -> None:
 def open_app(settings: Settings, flags: Flags) -> Wakeful:
     """The app, with the flags in place of its own settings, and a database that it can work with."""
     from wakeful.edges.cli.app_path import load_app
+    from wakeful.edges.tracing import observe_what_is_set_up
 
     app = load_app(settings.app)
+    observe_what_is_set_up(app)
     where = {name: getattr(settings.database, name) for name in ("dsn", "notify") if flags.get(name) is not None}
     app.settings = replace(app.settings, database=replace(app.settings.database, **where))
     # Asked here, before anything is registered: no server, a wrong password, no schema.
@@ -137,13 +143,38 @@ def run_for_ever(settings: Settings, flags: Flags, tether: int | None, app_path:
     app = open_app(settings, flags)
     if line is not None:
         line.tell("loaded", files=own_files())
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        worked = runner.run(work(app.worker(**worker_flags(flags)), line))
+    probed = probing(settings, app, worker_flags(flags), line is not None)
+    with probed as worker, asyncio.Runner(loop_factory=new_loop) as runner:
+        worked = runner.run(work(worker, line))
     app.close()
     if worked.again:
         command = child_command(app_path, flags)
         os.execv(command[0], command)
     return RECYCLED if line is not None and worked.summary.limit is not None else 0
+
+
+@contextmanager
+def probing(settings: Settings, app: Wakeful, flags: Flags, beside_others: bool) -> Iterator[Worker]:
+    """A worker, and its probe where one is asked for. Beside others, the first port that is free."""
+    if settings.observe.probe_port is None:
+        yield app.worker(**flags)
+        return
+    from wakeful.edges.probe import Probe
+    from wakeful.edges.probe.fleet import Fleet
+    from wakeful.observe.measures import Measures
+
+    measures = Measures()
+    app.observe(measures)
+    worker = app.worker(**flags)
+    with Probe(
+        lambda: worker.standing,
+        measures,
+        Fleet(app.database.dsn),
+        host=settings.observe.probe_host,
+        port=settings.observe.probe_port,
+        tries=MOST_PROCESSES if beside_others else 1,
+    ):
+        yield worker
 
 
 def supervise(app: str | None, flags: Flags) -> int:
@@ -180,7 +211,9 @@ def as_document(summary: Summary) -> str:
     import json
 
     facts = asdict(summary)
-    del facts["limit"]
+    del facts["limit"], facts["seconds"]
+    if not facts["counters"]:
+        del facts["counters"]
     return json.dumps(facts)
 
 

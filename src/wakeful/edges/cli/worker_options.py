@@ -18,6 +18,8 @@ _WORKER = (
     ("--processes", "N", "Run N processes, and start those again that crash (1)."),
     ("--max-jobs", "N", "End a process after N jobs; with --processes another takes its place."),
     ("--max-rss", "MIB", "End a process that holds more memory than this, in the same way."),
+    ("--probe-port", "PORT", "Answer /healthz, /readyz and /metrics there; with --processes, from there on."),
+    ("--probe-host", "HOST", "The address to answer probes on (127.0.0.1)."),
     ("--shutdown-timeout", "SECONDS", "How long jobs may take to finish after SIGTERM (25)."),
 )
 

@@ -275,6 +275,102 @@ create table wakeful.setting (
     constraint setting_pkey primary key (name)
 );
 
+-- ==== 13_metrics.sql
+-- What is kept of runs in numbers: counts and histograms by task, usage by tenant, and what handlers count.
+-- Promise: a settlement appends to the deltas, so that no row is ever contended for; tending folds them into the sums, and
+--   rolls those up from minutes to hours to days. Small, whatever was run.
+-- Locks: none.
+
+-- A histogram's bucket holds what lasted up to 2^(bucket/4) seconds: four to an octave, so that a percentile is right
+-- to within a tenth. `measure`: run is from claim to settlement, wait from ready to claim.
+create table wakeful.metric (
+    grain    text             not null,
+    at       timestamptz      not null,
+    task     text             not null,
+    outcome  text             not null,
+    measure  text             not null,
+    bucket   smallint         not null,
+    runs     bigint           not null,
+    seconds  double precision not null,
+    constraint metric_pkey primary key (grain, at, task, outcome, measure, bucket),
+    constraint metric_grain_is_known check (grain in ('minute', 'hour', 'day')),
+    constraint metric_measure_is_known check (measure in ('run', 'wait'))
+);
+
+create table wakeful.metric_delta (
+    minute       timestamptz      not null,
+    task         text             not null,
+    outcome      text             not null,
+    run_bucket   smallint         not null,
+    wait_bucket  smallint         not null,
+    runs         bigint           not null,
+    run_seconds  double precision not null,
+    wait_seconds double precision not null
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+create table wakeful.usage (
+    day     date             not null,
+    tenant  text             not null,
+    task    text             not null,
+    outcome text             not null,
+    runs    bigint           not null,
+    seconds double precision not null,
+    constraint usage_pkey primary key (day, tenant, task, outcome)
+);
+
+create table wakeful.usage_delta (
+    day     date             not null,
+    tenant  text             not null,
+    task    text             not null,
+    outcome text             not null,
+    runs    bigint           not null,
+    seconds double precision not null
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+create table wakeful.counter (
+    day    date    not null,
+    task   text    not null,
+    name   text    not null,
+    number numeric not null,
+    constraint counter_pkey primary key (day, task, name)
+);
+
+create table wakeful.counter_delta (
+    day    date    not null,
+    task   text    not null,
+    name   text    not null,
+    number numeric not null
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+-- What a rule found wrong, from when to when.
+create table wakeful.alert (
+    id         bigint generated always as identity primary key,
+    rule       text             not null,
+    subject    text             not null,
+    number     double precision not null,
+    threshold  double precision not null,
+    fired_at   timestamptz      not null,
+    cleared_at timestamptz,
+    details    jsonb
+);
+
+create unique index alert_open on wakeful.alert (rule, subject) where cleared_at is null;
+
+-- One run, as far as it is measured. counters are given where the job is over, so that they are added once.
+create type wakeful.measured_run as (
+    task text, tenant text, outcome text, started_at timestamptz, ready_at timestamptz, counters jsonb
+);
+
+-- The bucket of a number of seconds; what is below a tenth of a millisecond is one.
+create function wakeful.bucket_of(seconds double precision) returns smallint
+    language sql immutable parallel safe
+    return ceil(ln(greatest(seconds, 0.0001)) * 5.770780163555854)::smallint;
+
+-- The middle of a bucket, in seconds.
+create function wakeful.seconds_of(bucket smallint) returns double precision
+    language sql immutable parallel safe
+    return exp((bucket - 0.5) / 5.770780163555854);
+
 -- ==== 13_schedule.sql
 -- The schedules: what makes jobs by the clock. Workers compute the slots, this table says which of them are taken.
 -- Promise: a slot makes its job once, by the compare-and-set on last_slot in fire_1. next_at is the slot to come: -infinity
@@ -1918,6 +2014,8 @@ create function wakeful.upkeep_1(keep interval) returns void
 as $$
 begin
     perform wakeful.fold_tally();
+    perform wakeful.fold_metrics();
+    perform wakeful.roll_metrics();
     perform wakeful.make_days();
     -- Last: until the commit nobody can settle what it holds.
     perform wakeful.drop_days(upkeep_1.keep) where upkeep_1.keep is not null;
@@ -2086,6 +2184,12 @@ declare
     ids constant uuid[] := array(select e.id from unnest(ends) e);
     again record;
 begin
+    -- Those that wait again; the others are measured where they go. Before they move: ready_at is about to change.
+    perform wakeful.measure(array(
+        select row(j.task, j.tenant, e.outcome, j.started_at, j.ready_at, null)::wakeful.measured_run
+        from unnest(ends) e join wakeful.job j on j.id = e.id
+        where j.id = any (ids) and j.state + 0 = 2 and j.cancel_requested_at is null
+          and e.retry_in is not null and (not e.charged or j.attempt < j.max_attempts)), at);
     for again in
         with waiting as (
             update wakeful.job j
@@ -2125,6 +2229,7 @@ declare
     ids constant uuid[] := array(select e.id from unnest(ends) e);
     retired integer;
     reruns jsonb[];
+    ran wakeful.measured_run[];
 begin
     if coalesce(cardinality(ends), 0) = 0 then
         return 0;
@@ -2146,7 +2251,11 @@ begin
         insert into wakeful.tally_delta (day, task, state, jobs)
         select wakeful.day_of(at), (g.job).task, 5, count(*) from gone g group by (g.job).task
     )
-    select count(*), array_agg((g.job).rerun) filter (where (g.job).rerun is not null) into retired, reruns from gone g;
+    select count(*), array_agg((g.job).rerun) filter (where (g.job).rerun is not null),
+        array_agg(row((g.job).task, (g.job).tenant, 'cancelled', (g.job).started_at, (g.job).ready_at, (g.job).counters)
+            ::wakeful.measured_run) filter (where (g.job).state = 2)
+    into retired, reruns, ran from gone g;
+    perform wakeful.measure(ran, at) where ran is not null;
     perform wakeful.start_reruns(reruns);
     return retired;
 end
@@ -2164,6 +2273,7 @@ declare
     ids constant uuid[] := array(select e.id from unnest(ends) e);
     retired integer;
     reruns jsonb[];
+    ran wakeful.measured_run[];
 begin
     if coalesce(cardinality(ends), 0) = 0 then
         return 0;
@@ -2181,7 +2291,11 @@ begin
         insert into wakeful.tally_delta (day, task, state, jobs)
         select wakeful.day_of(at), (g.job).task, 4, count(*) from gone g group by (g.job).task
     )
-    select count(*), array_agg((g.job).rerun) filter (where (g.job).rerun is not null) into retired, reruns from gone g;
+    select count(*), array_agg((g.job).rerun) filter (where (g.job).rerun is not null),
+        array_agg(row((g.job).task, (g.job).tenant, 'dead', (g.job).started_at, (g.job).ready_at, (g.job).counters)
+            ::wakeful.measured_run) filter (where (g.job).state = 2)
+    into retired, reruns, ran from gone g;
+    perform wakeful.measure(ran, at) where ran is not null;
     perform wakeful.start_reruns(reruns);
     return retired;
 end
@@ -2261,6 +2375,8 @@ create function wakeful.complete_1(worker_id uuid, ids uuid[], epochs bigint[], 
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    -- Its plan does not change with the parameters, and making it takes longer than completing one job.
+    set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -2268,6 +2384,7 @@ declare
     tids tid[];
     done uuid[];
     reruns jsonb[];
+    metered wakeful.measured_run[];
 begin
     -- No join that a plan made while the table was empty could turn round, to walk all of it.
     tids := array(
@@ -2298,8 +2415,21 @@ begin
     ), counted as (
         insert into wakeful.tally_delta (day, task, state, jobs)
         select wakeful.day_of(at), g.task, 3, count(*) from gone g group by g.task
+    ), measured as (
+        insert into wakeful.metric_delta (minute, task, outcome, run_bucket, wait_bucket, runs, run_seconds, wait_seconds)
+        select date_trunc('minute', at), m.task, 'completed', wakeful.bucket_of(m.run), wakeful.bucket_of(m.wait), count(*),
+            sum(m.run), sum(m.wait)
+        from (select g.task, date_part('epoch', at - g.started_at) as run, date_part('epoch', g.started_at - g.ready_at) as wait
+            from gone g) m
+        group by m.task, 4, 5
     )
-    select array_agg(g.id), array_agg(g.rerun) filter (where g.rerun is not null) into done, reruns from gone g;
+    select array_agg(g.id), array_agg(g.rerun) filter (where g.rerun is not null),
+        array_agg(row(g.task, g.tenant, 'completed', g.started_at, g.ready_at, g.counters)::wakeful.measured_run)
+            filter (where g.tenant is not null or g.counters is not null)
+    into done, reruns, metered from gone g;
+    if metered is not null then
+        perform wakeful.meter(metered, at);
+    end if;
     if reruns is not null then
         perform wakeful.start_reruns(reruns);
     end if;
@@ -3125,6 +3255,193 @@ begin
 end
 $$;
 
+-- ==== 72_metrics.sql
+-- Metrics: runs are measured as they are settled, folded, rolled up, and read.
+-- Promise: what is read is exact in its counts, deltas that are not folded yet included; percentiles are right to within a
+--   tenth. Counts by minute are kept for six hours, by hour for two weeks, by day for 400 days.
+-- Locks: measuring locks nothing; folding and rolling up take an advisory lock, and whoever does not get it leaves it be.
+
+-- Measures runs that did not simply complete: those take the short way in complete_1.
+create function wakeful.measure(runs wakeful.measured_run[], at timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into wakeful.metric_delta (minute, task, outcome, run_bucket, wait_bucket, runs, run_seconds, wait_seconds)
+    select date_trunc('minute', measure.at), m.task, m.outcome, wakeful.bucket_of(m.run), wakeful.bucket_of(m.wait),
+        count(*), sum(m.run), sum(m.wait)
+    from (
+        select r.task, r.outcome, greatest(date_part('epoch', measure.at - r.started_at), 0) as run,
+            greatest(coalesce(date_part('epoch', r.started_at - r.ready_at), 0), 0) as wait
+        from unnest(measure.runs) r) m
+    group by 2, 3, 4, 5;
+    perform wakeful.meter(array(
+        select r from unnest(measure.runs) r where r.tenant is not null or r.counters is not null), measure.at);
+end
+$$;
+
+-- What tenants used, and what handlers counted.
+create function wakeful.meter(runs wakeful.measured_run[], at timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into wakeful.usage_delta (day, tenant, task, outcome, runs, seconds)
+    select wakeful.day_of(meter.at), r.tenant, r.task, r.outcome, count(*),
+        sum(greatest(date_part('epoch', meter.at - r.started_at), 0))
+    from unnest(meter.runs) r where r.tenant is not null group by 2, 3, 4;
+    insert into wakeful.counter_delta (day, task, name, number)
+    select wakeful.day_of(meter.at), r.task, c.key, sum(c.value::numeric)
+    from unnest(meter.runs) r cross join lateral jsonb_each_text(r.counters) c group by 2, 3;
+end
+$$;
+
+-- Folds the deltas into the sums; returns how many rows of metrics it wrote. Called about once a minute by workers that
+-- have run something.
+create function wakeful.fold_metrics() returns integer
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    folded integer;
+begin
+    if not pg_try_advisory_xact_lock(hashtextextended('wakeful.metrics', 0)) then
+        return 0;
+    end if;
+    with delta as (
+        delete from wakeful.metric_delta d
+        returning d.minute, d.task, d.outcome, d.run_bucket, d.wait_bucket, d.runs, d.run_seconds, d.wait_seconds
+    )
+    insert into wakeful.metric as m (grain, at, task, outcome, measure, bucket, runs, seconds)
+    select 'minute', d.minute, d.task, d.outcome, s.measure, s.bucket, sum(d.runs), sum(s.seconds)
+    from delta d cross join lateral (
+        values ('run', d.run_bucket, d.run_seconds), ('wait', d.wait_bucket, d.wait_seconds)) s(measure, bucket, seconds)
+    group by 2, 3, 4, 5, 6
+    on conflict on constraint metric_pkey do update set runs = m.runs + excluded.runs, seconds = m.seconds + excluded.seconds;
+    get diagnostics folded = row_count;
+    with delta as (
+        delete from wakeful.usage_delta d returning d.day, d.tenant, d.task, d.outcome, d.runs, d.seconds
+    )
+    insert into wakeful.usage as u (day, tenant, task, outcome, runs, seconds)
+    select d.day, d.tenant, d.task, d.outcome, sum(d.runs), sum(d.seconds) from delta d group by 1, 2, 3, 4
+    on conflict on constraint usage_pkey do update set runs = u.runs + excluded.runs, seconds = u.seconds + excluded.seconds;
+    with delta as (
+        delete from wakeful.counter_delta d returning d.day, d.task, d.name, d.number
+    )
+    insert into wakeful.counter as c (day, task, name, number)
+    select d.day, d.task, d.name, sum(d.number) from delta d group by 1, 2, 3
+    on conflict on constraint counter_pkey do update set number = c.number + excluded.number;
+    return folded;
+end
+$$;
+
+-- Rolls minutes up to hours, hours to days, and forgets days that are too old; returns how many rows went.
+create function wakeful.roll_metrics() returns integer
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set timezone = 'UTC'
+as $$
+declare
+    step record;
+    gone integer := 0;
+    rolled integer;
+begin
+    if not pg_try_advisory_xact_lock(hashtextextended('wakeful.metrics', 0)) then
+        return 0;
+    end if;
+    for step in
+        select * from (values ('minute', 'hour', interval '6 hours'), ('hour', 'day', interval '14 days')) s(fine, coarse, keep)
+    loop
+        with old as (
+            delete from wakeful.metric m
+            where m.grain = step.fine and m.at < date_trunc(step.coarse, wakeful.now() - step.keep)
+            returning m.at, m.task, m.outcome, m.measure, m.bucket, m.runs, m.seconds
+        )
+        insert into wakeful.metric as m (grain, at, task, outcome, measure, bucket, runs, seconds)
+        select step.coarse, date_trunc(step.coarse, o.at), o.task, o.outcome, o.measure, o.bucket, sum(o.runs), sum(o.seconds)
+        from old o group by 2, 3, 4, 5, 6
+        on conflict on constraint metric_pkey do update set runs = m.runs + excluded.runs, seconds = m.seconds + excluded.seconds;
+        get diagnostics rolled = row_count;
+        gone := gone + rolled;
+    end loop;
+    delete from wakeful.metric m where m.grain = 'day' and m.at < wakeful.now() - interval '400 days';
+    delete from wakeful.usage u where u.day < wakeful.day_of(wakeful.now() - interval '400 days');
+    delete from wakeful.counter c where c.day < wakeful.day_of(wakeful.now() - interval '400 days');
+    return gone;
+end
+$$;
+
+-- One row a task that ran since then: its runs by outcome, and percentiles of run and queue time in seconds.
+create function wakeful.task_metrics(since timestamptz default null, of_task text default null)
+    returns table (
+        task text, completed bigint, failed bigint, dead bigint, others bigint, average_seconds double precision,
+        run_p50 double precision, run_p95 double precision, run_p99 double precision,
+        wait_p50 double precision, wait_p95 double precision, wait_p99 double precision)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query
+    with part as (
+        select m.task, m.outcome, m.measure, m.bucket, m.runs, m.seconds from wakeful.metric m
+        where (task_metrics.since is null or m.at >= date_trunc('minute', task_metrics.since))
+          and (task_metrics.of_task is null or m.task = task_metrics.of_task)
+        union all
+        select d.task, d.outcome, s.measure, s.bucket, d.runs, s.seconds from wakeful.metric_delta d
+        cross join lateral (
+            values ('run', d.run_bucket, d.run_seconds), ('wait', d.wait_bucket, d.wait_seconds)) s(measure, bucket, seconds)
+        where (task_metrics.since is null or d.minute >= date_trunc('minute', task_metrics.since))
+          and (task_metrics.of_task is null or d.task = task_metrics.of_task)
+    ), bar as (
+        select p.task, p.measure, p.bucket,
+            sum(sum(p.runs)) over (partition by p.task, p.measure order by p.bucket)
+                / sum(sum(p.runs)) over (partition by p.task, p.measure) as share
+        from part p where p.outcome in ('completed', 'failed', 'dead') group by p.task, p.measure, p.bucket
+    ), percentile as (
+        select b.task, b.measure, min(b.bucket) filter (where b.share >= 0.5) as p50,
+            min(b.bucket) filter (where b.share >= 0.95) as p95, min(b.bucket) filter (where b.share >= 0.99) as p99
+        from bar b group by b.task, b.measure
+    ), counted as (
+        select p.task, sum(p.runs) filter (where p.outcome = 'completed') as completed,
+            sum(p.runs) filter (where p.outcome = 'failed') as failed, sum(p.runs) filter (where p.outcome = 'dead') as dead,
+            sum(p.runs) filter (where p.outcome not in ('completed', 'failed', 'dead')) as others,
+            sum(p.seconds) / nullif(sum(p.runs), 0) as average
+        from part p where p.measure = 'run' group by p.task
+    )
+    select c.task, coalesce(c.completed, 0)::bigint, coalesce(c.failed, 0)::bigint, coalesce(c.dead, 0)::bigint,
+        coalesce(c.others, 0)::bigint, c.average, wakeful.seconds_of(r.p50), wakeful.seconds_of(r.p95), wakeful.seconds_of(r.p99),
+        wakeful.seconds_of(w.p50), wakeful.seconds_of(w.p95), wakeful.seconds_of(w.p99)
+    from counted c
+    left join percentile r on r.task = c.task and r.measure = 'run'
+    left join percentile w on w.task = c.task and w.measure = 'wait'
+    order by c.task;
+end
+$$;
+
+-- The fleet's totals since then, of one task or of all: runs, seconds, and what handlers counted.
+create function wakeful.metrics_summary(since timestamptz default null, task text default null)
+    returns table (jobs bigint, succeeded bigint, failed bigint, seconds double precision, counters jsonb)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select coalesce(sum(r.completed + r.failed + r.dead), 0)::bigint, coalesce(sum(r.completed), 0)::bigint,
+        coalesce(sum(r.failed + r.dead), 0)::bigint,
+        coalesce(sum(r.average_seconds * (r.completed + r.failed + r.dead)), 0), (
+            select coalesce(jsonb_object_agg(c.name, c.number), '{}') from (
+                select c.name, sum(c.number) as number from (
+                    select c.day, c.task, c.name, c.number from wakeful.counter c
+                    union all select d.day, d.task, d.name, d.number from wakeful.counter_delta d) c
+                where (metrics_summary.task is null or c.task = metrics_summary.task)
+                  and (metrics_summary.since is null or c.day >= wakeful.day_of(metrics_summary.since))
+                group by c.name) c)
+    from wakeful.task_metrics(metrics_summary.since, metrics_summary.task) r;
+end
+$$;
+
 -- ==== 80_views.sql
 -- The views: what a person, a dashboard or another program reads.
 -- Promise: names and meaning of columns hold; columns may be added at the end.
@@ -3214,6 +3531,43 @@ select c.kind, c.name, c.paused, c.enqueuing, c.changed_at, c.changed_by, c.reas
 create view wakeful.audits as
 select a.id, a.at, a.actor, a.act, a.job_id, a.details from wakeful.audit a;
 
+-- One row a run of which something is known, in the words of a simpler queue. Times are milliseconds; how long an earlier
+-- attempt waited in line is not kept.
+create view wakeful.job_metrics as
+select f.id, f.task as job_type, wakeful.state_name(f.state) as status,
+    (date_part('epoch', f.finished_at - f.started_at) * 1000)::bigint as duration_ms,
+    (date_part('epoch', f.started_at - f.ready_at) * 1000)::bigint as queue_time_ms,
+    f.finished_at as recorded_at, f.attempt, f.queue, f.tenant
+from wakeful.finished_job f where f.state = 3
+union all
+select h.id, h.task, case when h.died_at = (a.entry ->> 'ended_at')::timestamptz then 'dead' else a.entry ->> 'outcome' end,
+    (date_part('epoch', (a.entry ->> 'ended_at')::timestamptz - (a.entry ->> 'started_at')::timestamptz) * 1000)::bigint, null,
+    (a.entry ->> 'ended_at')::timestamptz, (a.entry ->> 'attempt')::integer, h.queue, h.tenant
+from (
+    select j.id, j.task::text as task, j.queue::text as queue, j.tenant::text as tenant, j.attempts, null::timestamptz as died_at
+    from wakeful.job j where j.attempts is not null
+    union all
+    select f.id, f.task, f.queue, f.tenant, f.attempts, null from wakeful.finished_job f where f.attempts is not null
+    union all
+    select d.id, d.task, d.queue, d.tenant, d.original_job -> 'attempts', d.died_at from wakeful.dead_letter d
+    where jsonb_typeof(d.original_job -> 'attempts') = 'array'
+) h
+cross join lateral jsonb_array_elements(h.attempts) a(entry)
+where a.entry ? 'started_at';
+
+-- What each tenant used, by UTC day.
+create view wakeful.usages as
+select u.day, u.tenant, u.task, u.outcome, sum(u.runs)::bigint as runs, sum(u.seconds) as seconds
+from (
+    select u.day, u.tenant, u.task, u.outcome, u.runs, u.seconds from wakeful.usage u
+    union all select d.day, d.tenant, d.task, d.outcome, d.runs, d.seconds from wakeful.usage_delta d
+) u
+group by u.day, u.tenant, u.task, u.outcome;
+
+-- What rules found wrong; still so while cleared_at is null.
+create view wakeful.alerts as
+select a.id, a.rule, a.subject, a.number, a.threshold, a.fired_at, a.cleared_at, a.details from wakeful.alert a;
+
 -- ==== 82_find.sql
 -- Finding jobs: a page of those that are meant, the newest ids first.
 -- Promise: reads no more of history than it must. Live, finished and dead jobs are searched apart, each by its own index,
@@ -3293,6 +3647,293 @@ create function wakeful.is_error(entry jsonb, wanted text) returns boolean
     language sql immutable parallel safe
     return entry ->> 'code' = wanted or pg_catalog.strpos(lower(entry ->> 'message'), lower(wanted)) > 0;
 
+-- ==== 84_health.sql
+-- Health: what someone asks who is called at three in the morning, and what PostgreSQL itself knows of our tables.
+-- Promise: facts only, as JSON; what is too much or too old is the reader's to say. Nothing finished is counted, and of
+--   what waits only the heads of the lines are read, so that the answer comes as fast from a full queue as from an empty one.
+-- Locks: none.
+
+-- Since when the longest-waiting ready job of each queue and task waits, found by skipping from one (queue, task, rank) to
+-- the next in the index.
+create function wakeful.oldest_ready(out queue text, out task text, out id uuid, out ready_at timestamptz) returns setof record
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+begin
+    return query
+    with recursive head as (
+        (select j.queue, j.task, j.rank, j.ready_at, j.id from wakeful.job j where j.state = 1
+        order by j.queue, j.task, j.rank, j.ready_at, j.id limit 1)
+        union all
+        select n.* from head h cross join lateral (
+            select j.queue, j.task, j.rank, j.ready_at, j.id from wakeful.job j
+            where j.state = 1 and (j.queue, j.task, j.rank) > (h.queue, h.task, h.rank)
+            order by j.queue, j.task, j.rank, j.ready_at, j.id limit 1) n
+    )
+    select distinct on (h.queue, h.task) h.queue::text, h.task::text, h.id, h.ready_at
+    from head h order by h.queue, h.task, h.ready_at;
+end
+$$;
+
+-- stuck_after: how long a job may run, though its lease is renewed, before it is told of.
+create function wakeful.health(stuck_after interval default '1 hour') returns jsonb
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set jit = off
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    answer jsonb;
+begin
+    if health.stuck_after is null or health.stuck_after <= interval '0' then
+        perform wakeful.refuse('WF003', 'stuck_after is missing or not positive', 'Give an interval such as 1 hour.');
+    end if;
+    with ready as materialized (
+        select r.queue, r.task, r.id, r.ready_at,
+            exists (select from wakeful.control c where c.paused
+                and (c.kind, c.name) in (('queue', r.queue), ('task', r.task))) as paused,
+            exists (select from wakeful.worker w where w.lease_expires_at > at and r.task = any (w.tasks)
+                and (w.queues is null or r.queue = any (w.queues)))
+            or exists (select from wakeful.sleeper s where s.until > at and (s.queues is null or r.queue = any (s.queues))
+                and (s.tasks is null or r.task = any (s.tasks))) as served
+        from wakeful.oldest_ready() r
+    ), oldest as (
+        select r.* from ready r where not r.paused order by r.ready_at limit 1
+    )
+    select jsonb_build_object(
+        'at', at,
+        'schema_version', (select max(m.version) from wakeful.migration m),
+        'workers_alive', (select count(*) from wakeful.worker w where w.lease_expires_at > at),
+        'workers_lapsed', (select count(*) from wakeful.worker w where w.lease_expires_at <= at),
+        'workers_degraded', (select coalesce(jsonb_agg(w.name order by w.name), '[]') from wakeful.worker w
+            where w.lease_expires_at > at and w.details ->> 'listener' in ('deaf', 'lost')),
+        'jobs_wait', exists (select from ready),
+        'oldest_ready', (select jsonb_build_object('id', o.id, 'task', o.task, 'queue', o.queue,
+            'seconds', greatest(0, extract(epoch from at - o.ready_at))) from oldest o),
+        'dead_unacknowledged', (select count(*) from (select from wakeful.dead_letter d where not d.acknowledged limit 10001) d),
+        'stuck', (select coalesce(jsonb_agg(s order by s.since), '[]') from (
+            select j.id, j.task::text as task, j.queue::text as queue, j.started_at as since, w.name as worker
+            from wakeful.job j left join wakeful.worker w on w.id = j.worker_id
+            where j.state = 2 and j.started_at < at - health.stuck_after order by j.started_at limit 20) s),
+        'orphans', (select coalesce(jsonb_agg(jsonb_build_object('task', r.task, 'queue', r.queue,
+            'seconds', greatest(0, extract(epoch from at - r.ready_at))) order by r.ready_at), '[]')
+            from ready r where not r.served),
+        'alerts', (select coalesce(jsonb_agg(jsonb_build_object('rule', a.rule, 'subject', a.subject, 'number', a.number,
+            'threshold', a.threshold, 'since', a.fired_at) order by a.id), '[]') from wakeful.alert a where a.cleared_at is null),
+        'paused', (select coalesce(jsonb_agg(jsonb_build_object('kind', c.kind, 'name', c.name, 'by', c.changed_by,
+            'since', c.changed_at, 'reason', c.reason) order by c.kind, c.name), '[]') from wakeful.control c where c.paused))
+    into answer;
+    return answer;
+end
+$$;
+
+-- How many jobs of each task are ready and run, and for how long the oldest ready one waits.
+create function wakeful.depths()
+    returns table (task text, ready bigint, running bigint, oldest_seconds double precision)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set jit = off
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+begin
+    return query
+    select j.task::text, count(*) filter (where j.state = 1), count(*) filter (where j.state = 2),
+        coalesce(greatest(0, date_part('epoch', at - min(j.ready_at) filter (where j.state = 1))), 0)
+    from wakeful.job j where j.state in (1, 2) group by j.task;
+end
+$$;
+
+-- What PostgreSQL knows: our tables' dead rows and last vacuum, who holds the oldest snapshot, how full the NOTIFY queue
+-- is, how many connections are left.
+create function wakeful.vitals() returns jsonb
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    answer jsonb;
+begin
+    with holder as (
+        select a.pid, a.usename, a.application_name, a.state, a.client_addr, a.xact_start, left(a.query, 200) as query,
+            extract(epoch from wakeful.now() - a.xact_start) as seconds
+        from pg_stat_activity a
+        where a.backend_xmin is not null and a.pid <> pg_backend_pid() and a.xact_start is not null
+        order by age(a.backend_xmin) desc, a.xact_start limit 1
+    )
+    select jsonb_build_object(
+        'at', wakeful.now(),
+        'oldest_snapshot', (select to_jsonb(h) from holder h),
+        'prepared', (select coalesce(jsonb_agg(jsonb_build_object('gid', p.gid, 'since', p.prepared, 'owner', p.owner)), '[]')
+            from pg_prepared_xacts p),
+        'slots', (select coalesce(jsonb_agg(jsonb_build_object('name', s.slot_name, 'active', s.active, 'age', age(s.xmin))), '[]')
+            from pg_replication_slots s where s.xmin is not null),
+        'notify_queue', pg_notification_queue_usage(),
+        'connections', (select count(*) from pg_stat_activity a where a.backend_type = 'client backend'),
+        'max_connections', current_setting('max_connections')::integer
+            - current_setting('superuser_reserved_connections')::integer,
+        'tables', (select coalesce(jsonb_object_agg(s.relname, jsonb_build_object('live', s.n_live_tup, 'dead', s.n_dead_tup,
+            'bytes', pg_table_size(s.relid), 'index_bytes', pg_indexes_size(s.relid),
+            'vacuumed_at', greatest(s.last_vacuum, s.last_autovacuum),
+            'autovacuum', coalesce((select o.option_value from pg_options_to_table(c.reloptions) o
+                where o.option_name = 'autovacuum_enabled'), 'on'))), '{}')
+            from pg_stat_all_tables s join pg_class c on c.oid = s.relid
+            where s.schemaname = 'wakeful' and not c.relispartition))
+    into answer;
+    return answer;
+end
+$$;
+
+-- What a worker has to tell of itself: laid over what it told before. Called seldom, when something has changed.
+create function wakeful.tell_1(worker_id uuid, details jsonb) returns void
+    language sql volatile security definer
+    set search_path = pg_catalog, pg_temp
+begin atomic
+    update wakeful.worker w set details = coalesce(w.details, '{}') || tell_1.details where w.id = tell_1.worker_id;
+end;
+
+-- ==== 86_explain.sql
+-- Explain: why a job does not run, or what happened to it.
+-- Promise: facts as JSON, each taken at one moment; nothing is changed and nothing finished is counted. Raises WF004 for an
+--   id that nobody knows. `ahead` is counted up to a thousand.
+-- Locks: none.
+create function wakeful.explain(id uuid) returns jsonb
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set jit = off
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    told wakeful.jobs;
+    live wakeful.job;
+    answer jsonb;
+begin
+    select v.* into told from wakeful.jobs v where v.id = explain.id;
+    if told.id is null then
+        perform wakeful.refuse('WF004', format('no job has id %s', explain.id),
+            'Check the id with: wakeful jobs list. History is dropped after its retention.', jsonb_build_object('id', explain.id));
+    end if;
+    select j.* into live from wakeful.job j where j.id = explain.id;
+    answer := jsonb_build_object('at', at, 'job', to_jsonb(told), 'acts', (
+        select coalesce(jsonb_agg(jsonb_build_object('at', a.at, 'actor', a.actor, 'act', a.act, 'details', a.details)
+            order by a.id), '[]') from wakeful.audit a where a.job_id = explain.id));
+    if live.id is null then
+        return answer || jsonb_build_object('letter', (
+            select jsonb_build_object('acknowledged', d.acknowledged, 'acknowledged_by', d.acknowledged_by,
+                'requeued_as', d.requeued_as) from wakeful.dead_letter d where d.id = explain.id));
+    end if;
+    return answer || jsonb_build_object(
+        'rerun_waits', live.rerun is not null,
+        'suspect', live.suspect,
+        'holder', (select jsonb_build_object('name', w.name, 'beat_at', w.beat_at, 'alive', w.lease_expires_at > at)
+            from wakeful.worker w where w.id = live.worker_id),
+        'paused', (select coalesce(jsonb_agg(jsonb_build_object('kind', c.kind, 'name', c.name, 'by', c.changed_by,
+            'since', c.changed_at, 'reason', c.reason)), '[]')
+            from wakeful.control c where c.paused and (c.kind, c.name) in (('queue', live.queue), ('task', live.task))),
+        'workers', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'slots', w.slots, 'running', (
+                select count(*) from wakeful.job j where j.state = 2 and j.worker_id = w.id),
+                'serves_task', live.task = any (w.tasks), 'serves_queue', w.queues is null or live.queue = any (w.queues))
+            order by w.name), '[]')
+            from wakeful.worker w where w.lease_expires_at > at),
+        'loops_wait', exists (select from wakeful.sleeper s where s.until > at
+            and (s.queues is null or live.queue = any (s.queues)) and (s.tasks is null or live.task = any (s.tasks))),
+        'ahead', case when live.state = 1 then (
+            select count(*) from (
+                select from wakeful.waiting_pairs() p cross join lateral (
+                    select from wakeful.job j where j.state = 1 and j.queue = p.queue and j.task = p.task
+                      and (j.rank, j.ready_at, j.id) < (live.rank, live.ready_at, live.id) limit 1000) a
+                where p.queue = live.queue limit 1000) a) end);
+end
+$$;
+
+-- ==== 88_alerts.sql
+-- Alerts: rules that are looked at now and then by one of the fleet; each fires once, and clears once.
+-- Promise: of all who call it, one looks in each `every`; the others are told nothing. What it returns has changed in this
+--   very transaction: an alert that holds on is told of no more. Rules are JSON, one number each; a rule that is missing is off:
+--   depth (ready jobs of a task), age (seconds that a task's oldest ready job waits), failure_rate (share of a task's runs,
+--   of twenty or more, since the last look, or in the last five minutes), dead_letters (unseen), no_worker (1: a queue's ready jobs that nobody serves),
+--   breaker (1: one that is open), snapshot (seconds that the oldest one is held).
+-- Locks: the row of the last look; the alerts' own rows.
+-- What is wrong at this moment, by these rules.
+create function wakeful.alarms(rules jsonb, since timestamptz)
+    returns table (rule text, subject text, number double precision, details jsonb)
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    well constant jsonb := wakeful.health();
+    held constant jsonb := wakeful.vitals() -> 'oldest_snapshot';
+begin
+    return query
+    select 'depth', d.task, d.ready::double precision, null::jsonb from wakeful.depths() d
+    where d.ready > (rules ->> 'depth')::double precision
+    union all
+    select 'age', d.task, d.oldest_seconds, null from wakeful.depths() d
+    where d.oldest_seconds > (rules ->> 'age')::double precision
+    union all
+    select 'failure_rate', m.task, (m.failed + m.dead)::double precision / (m.completed + m.failed + m.dead), null
+    from wakeful.task_metrics(alarms.since) m
+    where m.completed + m.failed + m.dead >= 20
+      and (m.failed + m.dead)::double precision / (m.completed + m.failed + m.dead) > (rules ->> 'failure_rate')::double precision
+    union all
+    select 'dead_letters', '', (well ->> 'dead_unacknowledged')::double precision, null
+    where (well ->> 'dead_unacknowledged')::double precision > (rules ->> 'dead_letters')::double precision
+    union all
+    select 'no_worker', o.orphan ->> 'queue', max((o.orphan ->> 'seconds')::double precision),
+        jsonb_build_object('tasks', jsonb_agg(o.orphan ->> 'task'))
+    from jsonb_array_elements(well -> 'orphans') o(orphan) where rules ? 'no_worker' group by o.orphan ->> 'queue'
+    union all
+    select 'breaker', b.breaker ->> 'name', 1, b.breaker
+    from jsonb_array_elements(coalesce(well -> 'breakers_open', '[]')) b(breaker) where rules ? 'breaker'
+    union all
+    select 'snapshot', '', (held ->> 'seconds')::double precision, held
+    where (held ->> 'seconds')::double precision > (rules ->> 'snapshot')::double precision;
+end
+$$;
+
+create function wakeful.watch_1(rules jsonb, every interval)
+    returns table (rule text, subject text, number double precision, threshold double precision, fired boolean, details jsonb)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    looked_at timestamptz;
+begin
+    select s.value::timestamptz into looked_at from wakeful.setting s where s.name = 'alerts_looked_at';
+    insert into wakeful.setting as s (name, value) values ('alerts_looked_at', at::text)
+    on conflict on constraint setting_pkey do update set value = excluded.value
+    where s.value::timestamptz <= at - watch_1.every;
+    if not found then
+        return;
+    end if;
+    return query
+    with alarm as materialized (
+        select a.* from wakeful.alarms(watch_1.rules,
+            greatest(least(looked_at, at - watch_1.every, at - interval '5 minutes'), at - interval '1 hour')) a
+    ), over as (
+        update wakeful.alert a set cleared_at = at
+        where a.cleared_at is null and not exists (select from alarm n where n.rule = a.rule and n.subject = a.subject)
+        returning a.rule, a.subject, a.number, a.threshold, a.details
+    ), begun as (
+        insert into wakeful.alert as a (rule, subject, number, threshold, fired_at, details)
+        select n.rule, n.subject, n.number, coalesce((watch_1.rules ->> n.rule)::double precision, 0), at, n.details from alarm n
+        on conflict (rule, subject) where cleared_at is null do nothing
+        returning a.rule, a.subject, a.number, a.threshold, a.details
+    )
+    select b.rule, b.subject, b.number, b.threshold, true, b.details from begun b
+    union all
+    select o.rule, o.subject, o.number, o.threshold, false, o.details from over o;
+end
+$$;
+
 -- ==== 90_grants.sql
 -- Who may call what: every function is revoked from public; each role gets its verbs, and no role may touch a table.
 -- Promise: a role that is missing in this cluster is passed over; tests hold every cell of this matrix.
@@ -3321,6 +3962,9 @@ begin
                 'expire', 'make_days', 'drop_days', 'fold_tally', 'fire_1', 'declare_schedules_1']),
             ('viewer', 'execute', 'function', array['stats', 'find_jobs']),
             ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'queues', 'workers', 'controls', 'audits', 'schedules']),
+            ('worker', 'execute', 'function', array['fold_metrics', 'roll_metrics', 'tell_1', 'watch_1', 'health', 'vitals', 'depths']),
+            ('viewer', 'execute', 'function', array['health', 'vitals', 'depths', 'explain', 'task_metrics', 'metrics_summary']),
+            ('viewer', 'select', 'table', array['job_metrics', 'usages', 'alerts']),
             ('operator', 'execute', 'function', array['cancel', 'cancel_many', 'requeue', 'retry_now', 'bury',
                 'acknowledge', 'purge', 'cleanup', 'pause_queue', 'resume_queue', 'pause_task', 'resume_task', 'switch_task',
                 'add_schedule', 'change_schedule', 'remove_schedule', 'pause_schedule', 'resume_schedule', 'run_schedule'])

@@ -47,6 +47,8 @@ create function wakeful.upkeep_1(keep interval) returns void
 as $$
 begin
     perform wakeful.fold_tally();
+    perform wakeful.fold_metrics();
+    perform wakeful.roll_metrics();
     perform wakeful.make_days();
     -- Last: until the commit nobody can settle what it holds.
     perform wakeful.drop_days(upkeep_1.keep) where upkeep_1.keep is not null;

@@ -32,6 +32,12 @@ declare
     ids constant uuid[] := array(select e.id from unnest(ends) e);
     again record;
 begin
+    -- Those that wait again; the others are measured where they go. Before they move: ready_at is about to change.
+    perform wakeful.measure(array(
+        select row(j.task, j.tenant, e.outcome, j.started_at, j.ready_at, null)::wakeful.measured_run
+        from unnest(ends) e join wakeful.job j on j.id = e.id
+        where j.id = any (ids) and j.state + 0 = 2 and j.cancel_requested_at is null
+          and e.retry_in is not null and (not e.charged or j.attempt < j.max_attempts)), at);
     for again in
         with waiting as (
             update wakeful.job j
@@ -71,6 +77,7 @@ declare
     ids constant uuid[] := array(select e.id from unnest(ends) e);
     retired integer;
     reruns jsonb[];
+    ran wakeful.measured_run[];
 begin
     if coalesce(cardinality(ends), 0) = 0 then
         return 0;
@@ -92,7 +99,11 @@ begin
         insert into wakeful.tally_delta (day, task, state, jobs)
         select wakeful.day_of(at), (g.job).task, 5, count(*) from gone g group by (g.job).task
     )
-    select count(*), array_agg((g.job).rerun) filter (where (g.job).rerun is not null) into retired, reruns from gone g;
+    select count(*), array_agg((g.job).rerun) filter (where (g.job).rerun is not null),
+        array_agg(row((g.job).task, (g.job).tenant, 'cancelled', (g.job).started_at, (g.job).ready_at, (g.job).counters)
+            ::wakeful.measured_run) filter (where (g.job).state = 2)
+    into retired, reruns, ran from gone g;
+    perform wakeful.measure(ran, at) where ran is not null;
     perform wakeful.start_reruns(reruns);
     return retired;
 end
@@ -110,6 +121,7 @@ declare
     ids constant uuid[] := array(select e.id from unnest(ends) e);
     retired integer;
     reruns jsonb[];
+    ran wakeful.measured_run[];
 begin
     if coalesce(cardinality(ends), 0) = 0 then
         return 0;
@@ -127,7 +139,11 @@ begin
         insert into wakeful.tally_delta (day, task, state, jobs)
         select wakeful.day_of(at), (g.job).task, 4, count(*) from gone g group by (g.job).task
     )
-    select count(*), array_agg((g.job).rerun) filter (where (g.job).rerun is not null) into retired, reruns from gone g;
+    select count(*), array_agg((g.job).rerun) filter (where (g.job).rerun is not null),
+        array_agg(row((g.job).task, (g.job).tenant, 'dead', (g.job).started_at, (g.job).ready_at, (g.job).counters)
+            ::wakeful.measured_run) filter (where (g.job).state = 2)
+    into retired, reruns, ran from gone g;
+    perform wakeful.measure(ran, at) where ran is not null;
     perform wakeful.start_reruns(reruns);
     return retired;
 end

@@ -10,6 +10,8 @@ create function wakeful.complete_1(worker_id uuid, ids uuid[], epochs bigint[], 
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    -- Its plan does not change with the parameters, and making it takes longer than completing one job.
+    set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -17,6 +19,7 @@ declare
     tids tid[];
     done uuid[];
     reruns jsonb[];
+    metered wakeful.measured_run[];
 begin
     -- No join that a plan made while the table was empty could turn round, to walk all of it.
     tids := array(
@@ -47,8 +50,21 @@ begin
     ), counted as (
         insert into wakeful.tally_delta (day, task, state, jobs)
         select wakeful.day_of(at), g.task, 3, count(*) from gone g group by g.task
+    ), measured as (
+        insert into wakeful.metric_delta (minute, task, outcome, run_bucket, wait_bucket, runs, run_seconds, wait_seconds)
+        select date_trunc('minute', at), m.task, 'completed', wakeful.bucket_of(m.run), wakeful.bucket_of(m.wait), count(*),
+            sum(m.run), sum(m.wait)
+        from (select g.task, date_part('epoch', at - g.started_at) as run, date_part('epoch', g.started_at - g.ready_at) as wait
+            from gone g) m
+        group by m.task, 4, 5
     )
-    select array_agg(g.id), array_agg(g.rerun) filter (where g.rerun is not null) into done, reruns from gone g;
+    select array_agg(g.id), array_agg(g.rerun) filter (where g.rerun is not null),
+        array_agg(row(g.task, g.tenant, 'completed', g.started_at, g.ready_at, g.counters)::wakeful.measured_run)
+            filter (where g.tenant is not null or g.counters is not null)
+    into done, reruns, metered from gone g;
+    if metered is not null then
+        perform wakeful.meter(metered, at);
+    end if;
     if reruns is not null then
         perform wakeful.start_reruns(reruns);
     end if;

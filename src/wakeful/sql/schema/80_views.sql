@@ -85,3 +85,40 @@ select c.kind, c.name, c.paused, c.enqueuing, c.changed_at, c.changed_by, c.reas
 
 create view wakeful.audits as
 select a.id, a.at, a.actor, a.act, a.job_id, a.details from wakeful.audit a;
+
+-- One row a run of which something is known, in the words of a simpler queue. Times are milliseconds; how long an earlier
+-- attempt waited in line is not kept.
+create view wakeful.job_metrics as
+select f.id, f.task as job_type, wakeful.state_name(f.state) as status,
+    (date_part('epoch', f.finished_at - f.started_at) * 1000)::bigint as duration_ms,
+    (date_part('epoch', f.started_at - f.ready_at) * 1000)::bigint as queue_time_ms,
+    f.finished_at as recorded_at, f.attempt, f.queue, f.tenant
+from wakeful.finished_job f where f.state = 3
+union all
+select h.id, h.task, case when h.died_at = (a.entry ->> 'ended_at')::timestamptz then 'dead' else a.entry ->> 'outcome' end,
+    (date_part('epoch', (a.entry ->> 'ended_at')::timestamptz - (a.entry ->> 'started_at')::timestamptz) * 1000)::bigint, null,
+    (a.entry ->> 'ended_at')::timestamptz, (a.entry ->> 'attempt')::integer, h.queue, h.tenant
+from (
+    select j.id, j.task::text as task, j.queue::text as queue, j.tenant::text as tenant, j.attempts, null::timestamptz as died_at
+    from wakeful.job j where j.attempts is not null
+    union all
+    select f.id, f.task, f.queue, f.tenant, f.attempts, null from wakeful.finished_job f where f.attempts is not null
+    union all
+    select d.id, d.task, d.queue, d.tenant, d.original_job -> 'attempts', d.died_at from wakeful.dead_letter d
+    where jsonb_typeof(d.original_job -> 'attempts') = 'array'
+) h
+cross join lateral jsonb_array_elements(h.attempts) a(entry)
+where a.entry ? 'started_at';
+
+-- What each tenant used, by UTC day.
+create view wakeful.usages as
+select u.day, u.tenant, u.task, u.outcome, sum(u.runs)::bigint as runs, sum(u.seconds) as seconds
+from (
+    select u.day, u.tenant, u.task, u.outcome, u.runs, u.seconds from wakeful.usage u
+    union all select d.day, d.tenant, d.task, d.outcome, d.runs, d.seconds from wakeful.usage_delta d
+) u
+group by u.day, u.tenant, u.task, u.outcome;
+
+-- What rules found wrong; still so while cleared_at is null.
+create view wakeful.alerts as
+select a.id, a.rule, a.subject, a.number, a.threshold, a.fired_at, a.cleared_at, a.details from wakeful.alert a;

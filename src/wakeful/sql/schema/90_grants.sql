@@ -25,6 +25,9 @@ begin
                 'expire', 'make_days', 'drop_days', 'fold_tally', 'fire_1', 'declare_schedules_1']),
             ('viewer', 'execute', 'function', array['stats', 'find_jobs']),
             ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'queues', 'workers', 'controls', 'audits', 'schedules']),
+            ('worker', 'execute', 'function', array['fold_metrics', 'roll_metrics', 'tell_1', 'watch_1', 'health', 'vitals', 'depths']),
+            ('viewer', 'execute', 'function', array['health', 'vitals', 'depths', 'explain', 'task_metrics', 'metrics_summary']),
+            ('viewer', 'select', 'table', array['job_metrics', 'usages', 'alerts']),
             ('operator', 'execute', 'function', array['cancel', 'cancel_many', 'requeue', 'retry_now', 'bury',
                 'acknowledge', 'purge', 'cleanup', 'pause_queue', 'resume_queue', 'pause_task', 'resume_task', 'switch_task',
                 'add_schedule', 'change_schedule', 'remove_schedule', 'pause_schedule', 'resume_schedule', 'run_schedule'])

@@ -1,0 +1,1 @@
+"""Observe: what is told of the work, to people and machines. Values in, sentences and numbers out."""

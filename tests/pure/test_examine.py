@@ -1,0 +1,150 @@
+"""The doctor's examination, and the verdict on health: facts in, findings out."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from wakeful.database.migrations.files import read_migrations
+from wakeful.observe.examine import examine, shipped_functions, shipped_relations
+from wakeful.observe.verdict import HealthLimits, in_words, judge
+from wakeful.values.finding import Finding, worst
+
+SHIPPED = [migration.up for migration in read_migrations()]
+WELL: dict[str, Any] = {
+    "schema_version": 1,
+    "workers_alive": 1,
+    "workers_lapsed": 0,
+    "workers_degraded": [],
+    "jobs_wait": True,
+    "oldest_ready": {"id": "x", "task": "t", "queue": "q", "seconds": 3.0},
+    "dead_unacknowledged": 0,
+    "stuck": [],
+    "orphans": [],
+    "paused": [],
+}
+SETTINGS = {
+    "fsync": "on",
+    "full_page_writes": "on",
+    "autovacuum": "on",
+    "track_counts": "on",
+    "synchronous_commit": "on",
+}
+TABLE = {"live": 10, "dead": 0, "autovacuum": "on"}
+
+
+def server(**changed: Any) -> dict[str, Any]:
+    import re
+
+    names = {name for text in SHIPPED for name in re.findall(r"\bcreate (?:unique )?index (\w+)", text)}
+    return {
+        "version": 180_001,
+        "recovering": False,
+        "settings": SETTINGS,
+        "roles": ["wakeful_operator", "wakeful_producer", "wakeful_viewer", "wakeful_worker"],
+        "functions": [[name, None] for name in shipped_functions(SHIPPED)],
+        "relations": sorted(shipped_relations(SHIPPED)),
+        "indexes": [[name, True] for name in names],
+        **changed,
+    }
+
+
+def vitals(**changed: Any) -> dict[str, Any]:
+    calm: dict[str, Any] = {"oldest_snapshot": None, "prepared": [], "slots": [], "notify_queue": 0.0, "connections": 5}
+    return {**calm, "max_connections": 97, "tables": {"job": TABLE}, **changed}
+
+
+def findings(server_facts: dict[str, Any], vital: dict[str, Any], **more: Any) -> dict[str, Finding]:
+    told = examine(server_facts, vital, **{"pooled": False, "clock_difference": 0.0, "shipped": SHIPPED, **more})
+    return {one.name: one for one in told if one.level != "ok"}
+
+
+def test_a_well_kept_server_has_nothing_wrong() -> None:
+    assert findings(server(), vitals()) == {}
+
+
+HOLDER = {"pid": 7, "usename": "u", "application_name": "report", "state": "idle in transaction", "seconds": 7200.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "there", "vital", "part"),
+    [
+        ("server", "failing", {"recovering": True}, {}, "standby"),
+        ("server", "failing", {"version": 140_010}, {}, "too old"),
+        ("settings", "failing", {"settings": {**SETTINGS, "fsync": "off"}}, {}, "fsync is off"),
+        ("settings", "failing", {"settings": {**SETTINGS, "autovacuum": "off"}}, {}, "autovacuum is off"),
+        ("settings", "warning", {"settings": {**SETTINGS, "synchronous_commit": "off"}}, {}, "synchronous_commit"),
+        (
+            "snapshots",
+            "failing",
+            {},
+            {"oldest_snapshot": HOLDER},
+            "report (pid 7, idle in transaction) is open for 2 h",
+        ),
+        ("snapshots", "failing", {}, {"prepared": [{"gid": "g", "owner": "o", "since": "s"}]}, "Prepared"),
+        ("snapshots", "warning", {}, {"slots": [{"name": "s", "active": False, "age": 1}]}, "slot s"),
+        ("autovacuum", "failing", {}, {"tables": {"job": {**TABLE, "autovacuum": "off"}}}, "turned off for job"),
+        ("bloat", "warning", {}, {"tables": {"job": {**TABLE, "dead": 50_000}}}, "job (50000 dead rows, 10 live)"),
+        ("notify_queue", "failing", {}, {"notify_queue": 0.6}, "60% full"),
+        ("connections", "warning", {}, {"connections": 90}, "90 of 97"),
+        ("connections", "failing", {}, {"connections": 97}, "97 of 97"),
+        ("indexes", "failing", {"indexes": []}, {}, "Missing: audit_job"),
+        ("roles", "warning", {"roles": None}, {}, "wakeful_operator"),
+    ],
+)
+def test_what_is_wrong_is_found(name: str, level: str, there: dict[str, Any], vital: dict[str, Any], part: str) -> None:
+    found = findings(server(**there), vitals(**vital))[name]
+    assert (found.level, part in found.told) == (level, True), found
+    assert found.remedy
+
+
+def test_a_pooler_and_a_clock_that_is_off_are_told_of() -> None:
+    found = findings(server(), vitals(), pooled=True, clock_difference=-3.0)
+    assert found.keys() == {"pooler", "clock"}
+
+
+def test_what_was_changed_by_hand_is_named() -> None:
+    functions = [
+        [name, "begin end" if name == "rescue" else None] for name in shipped_functions(SHIPPED) if name != "stats"
+    ]
+    found = findings(server(functions=[*functions, ["mine", None]], relations=[]), vitals())["drift"]
+    for part in ("function stats is missing", "function mine was added", "function rescue was changed"):
+        assert part in found.told
+
+
+def test_a_queue_that_is_well_is_told_so() -> None:
+    assert worst(judge(WELL, HealthLimits())) == "ok"
+
+
+@pytest.mark.parametrize(
+    ("changed", "level", "part"),
+    [
+        ({"workers_alive": 0}, "failing", "no worker is alive"),
+        ({"workers_alive": 0, "jobs_wait": False, "oldest_ready": None}, "ok", "0 workers alive"),
+        ({"workers_lapsed": 2}, "warning", "2 stopped beating"),
+        ({"workers_degraded": ["a:1"]}, "warning", "do not reach a:1"),
+        ({"oldest_ready": {**WELL["oldest_ready"], "seconds": 301}}, "failing", "waits for 5.02 min"),
+        ({"orphans": [{"task": "t", "queue": "q"}]}, "failing", "No worker alive serves t (queue q)"),
+        ({"stuck": [{"id": "i", "task": "t"}]}, "failing", "1 job ran for longer than 1 h: i (t)"),
+        ({"dead_unacknowledged": 1}, "warning", "1 dead letter is unseen"),
+        ({"dead_unacknowledged": 10_001}, "warning", "More than 10000 dead letters"),
+        (
+            {"paused": [{"kind": "task", "name": "t", "by": "ann", "reason": None}]},
+            "warning",
+            "Task t is paused by ann",
+        ),
+        ({"breakers_open": [{"name": "mail", "state": "half_open", "since": "noon"}]}, "warning", "mail is half open"),
+    ],
+)
+def test_health_is_judged(changed: dict[str, Any], level: str, part: str) -> None:
+    told = judge({**WELL, **changed}, HealthLimits())
+    assert worst(told) == level
+    assert [one for one in told if part in one.told]
+    assert all(one.remedy for one in told if one.level != "ok")
+
+
+def test_spans_are_told_in_words() -> None:
+    spans = (0.25, 59.0, 61.0, 3 * 3600.0, timedelta(days=9).total_seconds())
+    assert [in_words(seconds) for seconds in spans] == ["0.25 s", "59 s", "1.02 min", "3 h", "9 days"]
