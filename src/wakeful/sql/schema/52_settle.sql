@@ -10,8 +10,6 @@ create function wakeful.complete_1(worker_id uuid, ids uuid[], epochs bigint[], 
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
-    -- Its plan does not change with the parameters, and making it takes longer than completing one job.
-    set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
