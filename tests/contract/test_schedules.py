@@ -75,6 +75,7 @@ def declare(db: Session, digest: str, *, version: int = 0, **said: Any) -> str:
 def test_a_slot_makes_its_job(db: Session) -> None:
     add(db, payload={"n": 1}, queue="slow", options={"priority": 5, "metadata": {"from": "me"}})
     slot = now(db)
+    db.execute("set timezone = 'Europe/Helsinki'")
     answer = fire(db, slot)
     assert (answer["answer"], answer["jobs"]) == ("fired", 1)
     [job] = query(db, "select * from wakeful.jobs")
@@ -83,6 +84,7 @@ def test_a_slot_makes_its_job(db: Session) -> None:
     assert job["metadata"]["from"] == "me"
     assert job["metadata"]["schedule"] == "s"
     assert datetime.fromisoformat(job["metadata"]["slot"]) == slot
+    assert job["metadata"]["slot"].endswith("+00:00")
     assert (row(db)["last_slot"], row(db)["last_job_id"]) == (slot, job["id"])
 
 

@@ -1806,6 +1806,8 @@ $$;
 create function wakeful.asked_by_schedule(schedule wakeful.schedule, slot timestamptz, place integer) returns wakeful.asked_job
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
+    -- A slot is written the same way whoever fires it.
+    set timezone = 'UTC'
 as $$
 begin
     return jsonb_populate_record(null::wakeful.asked_job, schedule.options || jsonb_build_object(
