@@ -11,17 +11,21 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from tests.acceptance.processes import COMMAND, environment, run, wait_until
 from tests.sessions import query, session
 from wakeful.edges.demo.accounts import accounts
+from wakeful.edges.demo.acts import STORY
 from wakeful.edges.demo.chart import chart
 from wakeful.edges.demo.gauge import Books
 from wakeful.edges.demo.present import conclude
 from wakeful.edges.demo.scene import Scene
+from wakeful.edges.demo.screen import LEAST_COLUMNS, LEAST_ROWS, ROOMY_ROWS, render
 from wakeful.edges.testing import Database
 
 DEMO_DATABASE = "select datname from pg_database where datname = %s"
@@ -120,6 +124,16 @@ def test_what_does_not_add_up_is_named_and_ends_with_one() -> None:
     assert "It does not add up." in page.getvalue()
     assert "✗ 101 jobs enqueued = 90 completed + 6 dead + 4 cancelled" in page.getvalue()
     assert "the last words of a worker" in page.getvalue()
+
+
+@pytest.mark.parametrize("rows", [LEAST_ROWS, ROOMY_ROWS - 1, ROOMY_ROWS])
+def test_the_screen_fits_with_three_workers_and_the_whole_story(rows: int) -> None:
+    scene = Scene(began=time.monotonic(), pids=[1, 2, 3])
+    for act in STORY:
+        scene.line(act.title)
+    page = io.StringIO()
+    Console(file=page, width=LEAST_COLUMNS, height=rows).print(render(scene, LEAST_COLUMNS, rows))
+    assert page.getvalue().count("\n") <= rows
 
 
 def test_a_chart_has_one_column_a_sample_and_its_peak_is_full() -> None:

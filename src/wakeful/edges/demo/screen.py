@@ -15,7 +15,7 @@ from wakeful.edges.demo.scene import Line, Scene, clock
 
 WIDEST = 108
 LEAST_COLUMNS, LEAST_ROWS = 72, 23
-ROOMY_ROWS = 34
+ROOMY_ROWS = 36
 LABEL = "bright_black"
 ACCENT = "cyan"
 SIGNS = {"ahead": ("·", LABEL), "on": ("●", ACCENT), "alarm": ("●", "red"), "done": ("✓", "green")}
@@ -78,7 +78,7 @@ def figures(scene: Scene, width: int) -> Iterator[Text]:
         (f"{scene.rate:,.0f}", "jobs a second"),
         (median, "order to start"),
         (slow, "99 in 100 within"),
-        (f"{counts.ready + counts.running:,}", "waiting or running"),
+        (f"{counts.ready + counts.running:,}", "waiting, running"),
     ]
     column = width // len(named)
     yield Text("".join(number.ljust(column) for number, _ in named), "bold")
