@@ -13,6 +13,7 @@ from typing import Any
 import wakeful
 from docs.generators.markdown import anchor, code, joined, paragraphs, promise, table
 from wakeful.produce.options import EnqueueOptions
+from wakeful.schedule import ScheduleOptions
 from wakeful.task import TaskOptions
 from wakeful.values.errors import WakefulError
 
@@ -23,12 +24,16 @@ What `import wakeful` exports. Errors have [a page of their own](errors.md). A v
 one that blocks with an `a` in front: `enqueue` and `aenqueue` do the same.
 """
 # What tasks and jobs are told, where `**options` stands in a signature.
-OPTIONS = {"TaskOptions": TaskOptions, "EnqueueOptions": EnqueueOptions}
+OPTIONS = {"TaskOptions": TaskOptions, "EnqueueOptions": EnqueueOptions, "ScheduleOptions": ScheduleOptions}
 # What users make themselves; the rest they are given.
 MADE_BY_USERS = {"Wakeful", "Cancel", "Dead", "Retry", "Snooze", "Exponential", "Fixed", "Never", "Steps"}
 # What our own parts ask of each other.
-OURS = {"producer", "template", "text_of", "run_payload", "position"}
-TAKES = {"TaskOptions": "What `@app.task(…)` takes.", "EnqueueOptions": "What `using` and every `enqueue` take."}
+OURS = {"producer", "template", "text_of", "run_payload", "position", "declare", "declarations"}
+TAKES = {
+    "TaskOptions": "What `@app.task(…)` takes.",
+    "EnqueueOptions": "What `using` and every `enqueue` take.",
+    "ScheduleOptions": "What a schedule says of its jobs; the rest is the task's own.",
+}
 
 
 @dataclass(frozen=True, slots=True)
