@@ -8,9 +8,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import wakeful
+import wakeful.testing
+import wakeful.web
 from docs.generators.markdown import anchor, code, joined, paragraphs, promise, table
 from wakeful.produce.options import EnqueueOptions
 from wakeful.schedule import ScheduleOptions
@@ -57,7 +60,20 @@ def page() -> str:
         overview,
         *[section(name, getattr(wakeful, name)) for name in names],
         *[options_section(name, kind) for name, kind in OPTIONS.items()],
+        *[module_section(module) for module in (wakeful.testing, wakeful.web)],
     )
+
+
+def module_section(module: ModuleType) -> str:
+    """A module that is imported by its own name: what it exports, a class with its verbs."""
+    rows = []
+    for name in module.__all__:
+        value = getattr(module, name)
+        written = name if isinstance(value, type) else one_line(name, value)
+        rows.append((code(written), promise(value.__doc__)))
+        if isinstance(value, type):
+            rows += [(code(f"{name}.{member.written}"), member.text) for member in members(value) if member.text]
+    return joined(f"## {module.__name__}", *paragraphs(module.__doc__), table(["", ""], rows))
 
 
 def is_documented(value: object) -> bool:
