@@ -33,6 +33,7 @@ OPERATING = {
     *("cancel", "cancel_many", "requeue", "retry_now", "bury", "acknowledge", "purge", "cleanup"),
     *("pause_queue", "resume_queue", "pause_task", "resume_task", "switch_task"),
     *("add_schedule", "change_schedule", "remove_schedule", "pause_schedule", "resume_schedule", "run_schedule"),
+    *("import_rows", "return_rows"),
 }
 READING = {"stats", "find_jobs", "health", "vitals", "depths", "explain", "task_metrics", "metrics_summary"}
 MAY_CALL = {
@@ -44,7 +45,7 @@ MAY_CALL = {
 MAY_READ = {VIEWER, OPERATOR}
 VIEWS = {
     *("jobs", "dead_letters", "queue_health", "queues", "workers", "controls", "audits", "schedules"),
-    *("job_metrics", "usages", "alerts"),
+    *("job_metrics", "usages", "alerts", "imports"),
 }
 # Every client asks at its start which version of the schema it meets.
 LEDGER = "migration"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from keyword import iskeyword
 from typing import NoReturn
 
 import click
@@ -34,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "health": ("health", "Tell whether the queue is well; exit 1 when it is not."),
     "doctor": ("doctor", "Examine the server and the schema, with a remedy for each finding."),
     "cleanup": ("cleanup", "Remove jobs that have been over for some days."),
+    "import": ("import_table", "Make jobs of the rows of a home-made jobs table."),
     "bench": ("bench", "Measure what this server will carry, in a throwaway database."),
 }
 
@@ -52,7 +54,8 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"wakeful.edges.cli.{COMMANDS[cmd_name][0]}")
-        command = getattr(module, cmd_name.replace("-", "_"))
+        name = cmd_name.replace("-", "_")
+        command = getattr(module, f"{name}_" if iskeyword(name) else name)
         assert isinstance(command, click.Command)
         return command
 

@@ -1,4 +1,4 @@
--- Takes the whole schema away and keeps the users' jobs, history, dead letters, counts, switches, schedules and audit as JSON in the
+-- Takes the whole schema away and keeps the users' jobs, history, dead letters, counts, switches, schedules, imports and audit as JSON in the
 -- schema wakeful_kept, from where the up-migration takes them back.
 lock table wakeful.job, wakeful.finished_job, wakeful.dead_letter in access exclusive mode;
 select wakeful.fold_tally();
@@ -13,6 +13,7 @@ union all select 'tally', to_jsonb(t) from wakeful.tally t
 union all select 'control', to_jsonb(c) from wakeful.control c
 union all select 'setting', to_jsonb(s) from wakeful.setting s
 union all select 'schedule', to_jsonb(s) from wakeful.schedule s
+union all select 'imported', to_jsonb(i) from wakeful.imported i
 union all select 'audit', to_jsonb(a) from wakeful.audit a;
 
 -- The ledger of migrations outlives what it tells of.

@@ -122,3 +122,7 @@ group by u.day, u.tenant, u.task, u.outcome;
 -- What rules found wrong; still so while cleared_at is null.
 create view wakeful.alerts as
 select a.id, a.rule, a.subject, a.number, a.threshold, a.fired_at, a.cleared_at, a.details from wakeful.alert a;
+
+-- What has come from a home-made table, by the key that it had there.
+create view wakeful.imports as
+select i.source, i.legacy_key, i.job_id, i.joined, i.imported_at from wakeful.imported i;

@@ -1,0 +1,131 @@
+"""Moves rows of a home-made table into the queue and back, a batch a transaction.
+
+A batch is all or nothing: the jobs, the ledger's rows and the rows' removal commit together. So a mover that is killed
+loses nothing, and whoever goes on, doubles nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+
+from wakeful.database.fetch import fetch
+from wakeful.database.legacy.catalogue import Found
+from wakeful.database.legacy.compose import Choice, Query, count_states, pick, remove, restore
+from wakeful.statements import importing
+from wakeful.values.errors import ConfigError, InvalidOption, Refused
+
+Picked = tuple[str, str]
+"""A row's key, and the row as JSON."""
+
+# What is wrong with a row, as opposed to with the server or the connection.
+_UNFIT = (psycopg.DataError, psycopg.IntegrityError, InvalidOption, Refused)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What became of some rows. `last` is the last key that was looked at; None when there was no row left."""
+
+    last: str | None
+    actions: Counter[str] = field(default_factory=Counter)
+    refused: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def moved(self) -> int:
+        """How many rows are jobs because of this batch."""
+        return self.actions.total() - self.actions["known"]
+
+
+def move(
+    conn: psycopg.Connection[Any], found: Found, choice: Choice, size: int, *, keep: bool = True
+) -> Iterator[Batch]:
+    """Batch after batch, to the end of the table, and again while a pass moves as much as a batch.
+
+    A pass goes by the key once, so a row that is locked, too young or refused stops nothing. Without `keep` one batch
+    is tried and undone.
+    """
+    moved = size
+    while moved >= size:
+        moved, after = 0, None
+        while (batch := _move_batch(conn, found, choice, after, size, keep)).last is not None:
+            moved, after = moved + batch.moved, batch.last
+            yield batch
+            if not keep:
+                return
+
+
+def move_back(conn: psycopg.Connection[Any], found: Found, size: int, actor: str | None) -> Iterator[int]:
+    """Return what was never started, batch after batch; yields how many rows."""
+    while True:
+        with _batch(conn, found):
+            originals = fetch(conn, importing.return_rows(found.mapping.source, size, actor))
+            if originals and (query := restore(found, originals)):
+                _change(conn, query)
+        if not originals:
+            return
+        yield len(originals)
+
+
+def states(conn: psycopg.Connection[Any], found: Found) -> dict[str, int]:
+    """How many rows the table has of each of its words."""
+    return {str(word): count for word, count in conn.execute(*count_states(found)).fetchall()}
+
+
+def moment_before(conn: psycopg.Connection[Any], age: timedelta) -> datetime:
+    """The moment this long ago, by the queue's clock."""
+    return fetch(conn, importing.moment_before(age))
+
+
+def _move_batch(
+    conn: psycopg.Connection[Any], found: Found, choice: Choice, after: str | None, size: int, keep: bool
+) -> Batch:
+    refused: dict[str, str] = {}
+    with _batch(conn, found) as transaction:
+        query, params = pick(found, choice, after, size)
+        rows: list[Picked] = conn.execute(query, params).fetchall()
+        arrived = _take_in(conn, found.mapping.source, rows, refused)
+        if arrived and (removal := remove(found, [one.key for one in arrived])):
+            _change(conn, removal)
+        if not keep:
+            raise psycopg.Rollback(transaction)
+    last = rows[-1][0] if rows else None
+    return Batch(last, Counter(one.action for one in arrived), tuple(refused.items()))
+
+
+def _take_in(
+    conn: psycopg.Connection[Any], source: str, rows: Sequence[Picked], refused: dict[str, str]
+) -> list[importing.Arrival]:
+    """Make jobs of the rows; halves them to find one that cannot be a job."""
+    if not rows:
+        return []
+    try:
+        with conn.transaction():
+            return fetch(conn, importing.import_rows(source, [row for _, row in rows]))
+    except _UNFIT as error:
+        if len(rows) == 1:
+            refused[rows[0][0]] = str(error).strip().partition("\n")[0]
+            return []
+    half = len(rows) // 2
+    return [*_take_in(conn, source, rows[:half], refused), *_take_in(conn, source, rows[half:], refused)]
+
+
+@contextmanager
+def _batch(conn: psycopg.Connection[Any], found: Found) -> Iterator[psycopg.Transaction]:
+    """A transaction in which times without a zone are read as the mapping says."""
+    with conn.transaction() as transaction:
+        try:
+            conn.execute("select set_config('timezone', %s, true)", [found.mapping.timezone])
+        except psycopg.DataError as error:
+            raise ConfigError("timezone", f"{found.mapping.timezone} is not known to the server.") from error
+        yield transaction
+
+
+def _change(conn: psycopg.Connection[Any], query: Query) -> None:
+    text, params = query
+    conn.execute(text, params)
