@@ -16,8 +16,10 @@ from wakeful import Wakeful
 
 # What a worker sends by itself. Settling is part of `claim_1` or `complete_1`, and nothing while idle.
 _ASKING: Final = ("claim_1", "pulse_1", "beat_1", "upkeep_1", "held_1", "complete_1", "settle_1", "note_1")
+# A pulse is one query, and beats and claims by calling the other two.
 _CALLS: Final = """
-select coalesce(sum(calls), 0) from pg_stat_user_functions where schemaname = 'wakeful' and funcname = any (%s)
+select coalesce(sum(case when funcname = 'pulse_1' then -calls else calls end), 0) from pg_stat_user_functions
+where schemaname = 'wakeful' and funcname = any (%s)
 """
 # Jobs of one claim have started at the same moment.
 _PRODUCTIVE: Final = "select count(distinct (worker_id, started_at)) from wakeful.jobs"
@@ -56,7 +58,7 @@ class Observer:
         self._conn.execute(statement.format(psycopg.sql.Identifier(name)))
 
     def calls(self, *names: str) -> int:
-        """How often these functions were called, as far as the server has been told."""
+        """How many queries these functions were called by, as far as the server has been told."""
         self._conn.execute("select pg_stat_clear_snapshot()")
         return int(self.ask(_CALLS, list(names or _ASKING)))
 
