@@ -17,11 +17,11 @@ from examples.duroxide.app import LANES, SCHEMA, app, start
 from examples.duroxide.measure import Figures, Observer
 from examples.duroxide.nodes import nodes
 from tests.acceptance.processes import wait_until
-from tests.seeds.apps import pointed_at
 from tests.sessions import Ear, Session, call, query, scalar, session
 from tests.worker.work import at_rest, counts
 from wakeful import Wakeful
 from wakeful.edges.testing import Database
+from wakeful.edges.testing.sandbox import sandboxed
 from wakeful.worker import Worker
 
 # Far beyond any test's patience: what is found is not found by it.
@@ -30,7 +30,7 @@ NEVER = 600
 
 @pytest.fixture(autouse=True)
 def _on_this_database(database: Database) -> Iterator[None]:
-    with pointed_at(app, database.dsn):
+    with sandboxed(app, database):
         yield
 
 

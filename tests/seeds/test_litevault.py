@@ -19,19 +19,19 @@ from examples.litevault import api as vault
 from examples.litevault.enrichment import POLICY, app, enrich_item
 from tests.acceptance.processes import Running, wait_until
 from tests.importing import shapes
-from tests.seeds.apps import pointed_at
-from tests.sessions import Session, query, scalar, session, shift_clock
+from tests.sessions import Session, query, scalar, session
 from wakeful.edges.importing.mapping import find_mapping
 from wakeful.edges.importing.run import importer
 from wakeful.edges.testing import Database
+from wakeful.edges.testing.sandbox import Sandbox, sandboxed
 
 WORKER = (sys.executable, "-m", "wakeful.edges.cli", "worker", "examples.litevault.enrichment:app")
 
 
 @pytest.fixture(autouse=True)
-def _on_this_database(database: Database) -> Iterator[None]:
-    with pointed_at(app, database.dsn):
-        yield
+def sandbox(database: Database) -> Iterator[Sandbox]:
+    with sandboxed(app, database) as made:
+        yield made
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_backoff_calculation() -> None:
 
 
 async def test_a_failing_item_is_tried_at_once_after_30_seconds_after_5_minutes_and_is_dead(
-    client: httpx.AsyncClient, db: Session
+    client: httpx.AsyncClient, db: Session, sandbox: Sandbox
 ) -> None:
     await create(client, "broken 9")
     for attempts, wait in ((1, timedelta(seconds=30)), (2, timedelta(minutes=5))):
@@ -176,16 +176,18 @@ async def test_a_failing_item_is_tried_at_once_after_30_seconds_after_5_minutes_
         assert job["last_error_message"] == "the model gave no answer"
         assert job["last_error_code"] == "EnrichmentError"
         assert (await app.worker().arun_once()).processed == 0
-        shift_clock(db, f"{wait.total_seconds() + 1} seconds")
+        sandbox.travel(wait + timedelta(seconds=1))
     assert (await app.worker().arun_once()).failed == 1
     assert scalar(db, "select state from wakeful.jobs") == "dead"
     assert scalar(db, "select error_message from wakeful.dead_letters") == "the model gave no answer"
 
 
-async def test_an_item_that_fails_once_is_enriched_by_the_next_attempt(client: httpx.AsyncClient, db: Session) -> None:
+async def test_an_item_that_fails_once_is_enriched_by_the_next_attempt(
+    client: httpx.AsyncClient, db: Session, sandbox: Sandbox
+) -> None:
     id = await create(client, "broken 1")
     await app.worker().arun_once()
-    shift_clock(db, "31 seconds")
+    sandbox.travel(seconds=31)
     await app.worker().arun_once()
     assert item(db, id)["status"] == "READY_TO_CONFIRM"
 
