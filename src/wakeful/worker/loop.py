@@ -202,10 +202,10 @@ class Loop:
     def _request(self, limits: Sequence[int], now: float, settles: bool) -> ClaimRequest:
         queues, lanes = self._lanes.queues()
         alone = self._turn() == "alone"
-        # A poke has woken it from a sleep that is declared: start what came first, see to everything else afterwards.
-        # Not when something has asked for a thorough look.
-        calm = self._tended_at > 0.0 and not (alone or settles or self._horizon.bounds_anything)
-        brief = self._hurry and self._declared and calm
+        # A poke has woken an idle worker from a sleep that is declared, and nothing has asked for a thorough look: start
+        # what came, and see to everything else afterwards.
+        calm = self._declared and self._tended_at > 0.0 and self.crew.idle and not settles
+        brief = self._hurry and calm and not (alone or self._horizon.bounds_anything)
         tend = not brief and now - self._tended_at >= TEND_EVERY
         if tend:
             self._tended_at = now
@@ -234,6 +234,8 @@ class Loop:
         self._woken = self._hurry = False
         self.counts["claims"] += 1
         claimed = await self._calls.claim(request, done)
+        # One that settled something was not in vain.
+        self.counts["empty_claims"] += not (claimed.jobs or done)
         self._take(claimed, request, looks)
         if request.brief and claimed.jobs:
             # A job that is done in no time is settled by the claim that follows.
@@ -246,7 +248,6 @@ class Loop:
         if self.budget is not None:
             self.budget -= len(jobs)
         self._writer.note_refused(report.refused)
-        self.counts["empty_claims"] += not jobs
         self._appetite.learn(self._finished)
         self._finished = 0
         if jobs and self.watch.everything:
