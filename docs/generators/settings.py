@@ -89,6 +89,34 @@ ELSEWHERE: Mapping[str, str] = {
 }
 
 
+STEERING = """
+## What holds for the whole fleet
+
+These tables stand in the file only. What a task or `app.breaker` says itself comes first. Workers write what they say
+about breakers and queues to the database as they start.
+
+| table | setting | default | meaning |
+|---|---|---|---|
+| `[retry]` | `base`, or `base_ms` | 1s | The wait before the second start. |
+|  | `factor` | 2 | By which each wait is longer than the last. |
+|  | `cap`, or `max_ms` | 300s | The longest wait. |
+|  | `jitter` | 0.1 | By which share a wait is spread, from 0 to 1. |
+|  | `steps` |  | The waits one by one, instead of all these: `[0, 30, 300]` is three starts. |
+|  | `max_attempts` | 5 | How often a job may start. |
+| `[breaker]`, for all breakers | `threshold`, or `failure_threshold` | 5 | How many failures open it. |
+|  | `window` | 60s | Within how long. |
+|  | `open_for`, or `open_duration_ms` | 60s | How long it is open before the first probe. |
+|  | `cap` | 10m | The longest it is open: each probe that fails doubles the time. |
+|  | `probes` | 1 | How many are let through at a time, and have to succeed. |
+| `[breaker.NAME]` | the same |  | For one of them. |
+| `[queue.NAME]` | `concurrency` |  | How many of its jobs run at once. |
+|  | `rate`, `burst` |  | How many start in a time (`"100 per minute"`), and at once. |
+|  | `fair`, `weights` | off | Its tenants take turns, by weights (`{gold = 4}`). |
+|  | `ageing` |  | After so long in line a job counts as one priority higher. |
+|  | `max_pending` |  | How many may wait; more are refused. |
+"""
+
+
 def page() -> str:
     """The page."""
     tables: dict[str, type[Any]] = {"": Settings, **SECTIONS}
@@ -96,7 +124,9 @@ def page() -> str:
     unknown = MEANINGS.keys() - {one.name for kind in tables.values() for one in fields(kind)}
     if unknown:
         raise LookupError(f"these are no settings any more: {', '.join(sorted(unknown))}")
-    return joined(INTRO, *described, "## Variables without a setting", table(["variable", "meaning"], others()))
+    return joined(
+        INTRO, *described, STEERING, "## Variables without a setting", table(["variable", "meaning"], others())
+    )
 
 
 def others() -> list[tuple[str, str]]:
@@ -106,7 +136,7 @@ def others() -> list[tuple[str, str]]:
 
 def section(name: str, kind: type[Any]) -> str:
     """The settings of one table of the file."""
-    rows = [row(one) for one in fields(kind) if one.name not in SECTIONS]
+    rows = [row(one) for one in fields(kind) if one.name not in (*SECTIONS, "steering")]
     heading = f"## `[{name}]`" if name else "## At the top"
     return joined(heading, promise(kind.__doc__), table(["setting", "flag", "variable", "default", "meaning"], rows))
 

@@ -1,11 +1,13 @@
 from wakeful.app import Wakeful
 from wakeful.config import Settings
+from wakeful.guard import Breaker, with_retry, with_timeout
 from wakeful.queue import ClaimedJob, Queue
 from wakeful.run.context import Context, SyncContext
 from wakeful.schedule import Schedules
 from wakeful.task import Task
 from wakeful.values.dedup import dedup_key
 from wakeful.values.errors import (
+    BreakerOpen,
     ConfigError,
     DatabaseUnavailable,
     DuplicateJob,
@@ -15,12 +17,14 @@ from wakeful.values.errors import (
     LeaseLapsed,
     MigrationError,
     PayloadError,
+    QueueFull,
     Refused,
     SchemaMismatch,
     StaleClaim,
     UnknownTask,
     WakefulError,
 )
+from wakeful.values.failing import retry_after
 from wakeful.values.job import Job, JobId, JobReport
 from wakeful.values.outcome import Cancel, Dead, Retry, Snooze
 from wakeful.values.retry import (
@@ -37,6 +41,8 @@ from wakeful.worker import Worker
 __version__: str
 
 __all__ = [
+    "Breaker",
+    "BreakerOpen",
     "Cancel",
     "ClaimedJob",
     "ConfigError",
@@ -57,6 +63,7 @@ __all__ = [
     "Never",
     "PayloadError",
     "Queue",
+    "QueueFull",
     "Refused",
     "Retry",
     "RetryPolicy",
@@ -77,4 +84,7 @@ __all__ = [
     "backoff",
     "can_retry",
     "dedup_key",
+    "retry_after",
+    "with_retry",
+    "with_timeout",
 ]

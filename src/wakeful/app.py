@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, Ty
 
 from wakeful.config import Settings, load
 from wakeful.database.session import Database
+from wakeful.guard.breaker import Breaker
 from wakeful.observe.listeners import AlertListener, UsageListener
 from wakeful.observe.observer import Observer
 from wakeful.payload import encode
@@ -22,11 +23,23 @@ from wakeful.values.alert import Alert, UsageEvent
 from wakeful.values.duration import DurationLike, duration
 from wakeful.values.errors import InvalidOption, PayloadError
 from wakeful.values.job import JobId
-from wakeful.values.names import task_name
+from wakeful.values.names import queue_name, task_name
+from wakeful.values.policy import (
+    BreakerOptions,
+    BreakerPolicy,
+    FaultsLike,
+    Policies,
+    QueuePolicy,
+    breaker_name,
+    breaker_policy,
+    faults,
+    queue_policy,
+)
 from wakeful.values.sending import Sending
 
 if TYPE_CHECKING:
     from wakeful.queue import Queue
+    from wakeful.queue.dead import DeadLetters
     from wakeful.schedule import ScheduleDecorator, ScheduleOptions, Schedules
     from wakeful.worker import Worker
 
@@ -64,6 +77,8 @@ class Wakeful:
         self.tasks: Mapping[str, Task[..., Any]] = MappingProxyType(self._tasks)
         self.observers: list[Observer] = []
         self._senders: list[Sending] = []
+        self._breakers: dict[str, Breaker] = {}
+        self._queue_policies: dict[str, QueuePolicy] = {}
 
     @cached_property
     def settings(self) -> Settings:
@@ -93,6 +108,13 @@ class Wakeful:
         from wakeful.schedule import Schedules
 
         return Schedules(self)
+
+    @cached_property
+    def dead(self) -> DeadLetters:
+        """The dead letters: to list, acknowledge, requeue or purge them, by id or by filter."""
+        from wakeful.queue.dead import DeadLetters
+
+        return DeadLetters(lambda: self.database)
 
     @overload
     def task(self, function: Callable[Concatenate[Context, P], R], /) -> ContextTask[P, R]: ...
@@ -195,6 +217,54 @@ class Wakeful:
         """As `get_metrics_summary`, awaited."""
         return await self.database.arun(metrics.summary(None if since is None else duration(since, "since"), task))
 
+    def breaker(self, name: str, *, counts: FaultsLike | None = None, **policy: Unpack[BreakerOptions]) -> Breaker:
+        """The circuit breaker of a service, for `with` and `async with` around calls of it.
+
+        What is given here (`threshold`, `window`, `open_for`, `cap`, `probes`) holds for all processes from the next
+        start of a worker on. `counts`: the exceptions that are the service's fault, or a function that says so; all if
+        left out.
+        """
+        known = breaker_name(name)
+        there = self._breakers.get(known)
+        if there is not None and not policy and counts is None:
+            return there
+        if there is None and not policy and counts is None:
+            self._require_breaker(known, "name")
+        try:
+            said = breaker_policy(policy)
+        except InvalidOption as error:
+            raise InvalidOption(error.option, message=f"Breaker {known}: {error.option} {error.problem}") from None
+        made = Breaker(known, lambda: self.database, said, faults(counts, "counts"))
+        self._breakers[known] = made
+        return made
+
+    def configure_queue(self, name: str, **policy: Any) -> None:
+        """Say what holds for a queue, over all workers, from the next start of one on.
+
+        `concurrency`, `rate` and `burst` limit what starts; `fair` and `weights` let its tenants take turns; `ageing`
+        lets a job that waits so long count as one priority higher; more than `max_pending` waiting are refused with
+        QueueFull.
+        """
+        queue = queue_name(name)
+        try:
+            self._queue_policies[queue] = queue_policy(policy)
+        except InvalidOption as error:
+            raise InvalidOption(error.option, message=f"Queue {queue}: {error.option} {error.problem}") from None
+
+    def policies(self) -> Policies:
+        """All that this app's code and settings say about breakers, tasks and queues."""
+        steering = self.settings.steering
+        named = {task.spec.policy.breaker for task in self._tasks.values()} - {None}
+        names = sorted({*self._breakers, *steering.breakers, *(name for name in named if name)})
+        own = {name: self._breakers[name].policy for name in self._breakers}
+        nothing = BreakerPolicy()
+        breakers = {
+            name: own.get(name, nothing).over(steering.breakers.get(name, nothing)).over(steering.breaker)
+            for name in names
+        }
+        of_tasks = {name: task.spec.policy for name, task in self._tasks.items() if task.spec.policy.said()}
+        return Policies(tuple(self._tasks), breakers, of_tasks, {**steering.queues, **self._queue_policies})
+
     def close(self) -> None:
         """Close what is open. Idempotent; the next use opens it again."""
         if "queue" in self.__dict__:
@@ -234,8 +304,23 @@ class Wakeful:
             raise InvalidOption(
                 "name", message=f"Task {made.name}: {_origin(there.function)} has this name: choose another."
             )
+        if made.spec.policy.breaker is not None:
+            try:
+                self._require_breaker(made.spec.policy.breaker, "breaker")
+            except InvalidOption as error:
+                raise InvalidOption("breaker", message=f"Task {made.name}: {error.option} {error.problem}") from None
         self._tasks[made.name] = made
         return made
+
+    def _require_breaker(self, name: str, field: str) -> None:
+        """Where breakers are declared at all, one that is not among them is a mistake."""
+        declared = {name for name, one in self._breakers.items() if one.policy.said()} | set(
+            self.settings.steering.breakers
+        )
+        used = {task.spec.policy.breaker for task in self._tasks.values()}
+        if declared and name not in declared and name not in self._breakers and name not in used:
+            known = ", ".join(sorted(declared))
+            raise InvalidOption(field, f"is {name!r}, which is no breaker that is declared: known are {known}.")
 
     def _asked(
         self, task: str, payload: Mapping[str, Any] | None, conn: Any, options: EnqueueOptions

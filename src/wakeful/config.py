@@ -20,6 +20,9 @@ from wakeful.values.duration import duration
 from wakeful.values.errors import ConfigError, InvalidOption
 from wakeful.values.names import queue_name, task_name
 from wakeful.values.number import whole_number
+from wakeful.values.policy import BreakerPolicy, QueuePolicy, breaker_policy, queue_policy
+from wakeful.values.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_RETRY, RetryPolicy
+from wakeful.values.retry_settings import retry_settings
 from wakeful.values.wording import shown
 
 Reader = Callable[[Any, str], object]
@@ -230,6 +233,20 @@ NO_ALERTS: Final = AlertSettings(
 
 
 @dataclass(frozen=True, slots=True)
+class SteeringSettings:
+    """What `[retry]`, `[breaker]`, `[breaker.NAME]` and `[queue.NAME]` of a file say.
+
+    `retry` and `max_attempts` are for tasks that say nothing themselves, `breaker` for all breakers.
+    """
+
+    retry: RetryPolicy = DEFAULT_RETRY
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
+    breaker: BreakerPolicy = BreakerPolicy()  # noqa: RUF009 - frozen
+    breakers: Mapping[str, BreakerPolicy] = field(default_factory=dict)
+    queues: Mapping[str, QueuePolicy] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings. `app` is `module:attribute`, for commands."""
 
@@ -241,6 +258,7 @@ class Settings:
     web: WebSettings = field(default_factory=WebSettings)
     observe: ObserveSettings = field(default_factory=ObserveSettings)
     alert: AlertSettings = field(default_factory=AlertSettings)
+    steering: SteeringSettings = field(default_factory=SteeringSettings)
 
 
 SECTIONS: Final[Mapping[str, type[Any]]] = {
@@ -252,6 +270,7 @@ SECTIONS: Final[Mapping[str, type[Any]]] = {
     "observe": ObserveSettings,
     "alert": AlertSettings,
 }
+STEERING: Final = ("retry", "breaker", "queue")
 
 
 def load(
@@ -273,9 +292,24 @@ def load(
             name: _build(kind, given, variables, tables.get(name, {}), f"[{name}] ", path)
             for name, kind in SECTIONS.items()
         }
-        return _build(Settings, given, variables, tables, "", path, **sections)
+        return _build(Settings, given, variables, tables, "", path, steering=_steering(tables), **sections)
     except InvalidOption as error:
         raise ConfigError(error.option, error.problem) from None
+
+
+def _steering(tables: Mapping[str, Any]) -> SteeringSettings:
+    """The tables that say what holds for the whole fleet; those of breakers and queues hold tables by name."""
+    retry, max_attempts = retry_settings(tables.get("retry", {}))
+    breakers = tables.get("breaker", {})
+    named = {name: said for name, said in breakers.items() if isinstance(said, Mapping)}
+    own = {name: said for name, said in breakers.items() if name not in named}
+    return SteeringSettings(
+        retry,
+        max_attempts,
+        breaker_policy(own, "[breaker] "),
+        {name: breaker_policy(said, f"[breaker.{name}] ") for name, said in named.items()},
+        {name: queue_policy(said, f"[queue.{name}] ") for name, said in tables.get("queue", {}).items()},
+    )
 
 
 def _build(
@@ -336,8 +370,18 @@ def _refuse_unknown(path: Path | None, tables: Mapping[str, Any]) -> None:
             for key in value:
                 if homes.get(key) != name:
                     raise _unknown(f"[{name}] {key} in {path}", key, homes)
+        elif name in STEERING:
+            _refuse_other_than_tables(name, value, path)
         elif name != "app":
-            raise _unknown(f"{name} in {path}", name, {**homes, **dict.fromkeys(SECTIONS, ""), "app": ""})
+            known = dict.fromkeys((*SECTIONS, *STEERING, "app"), "")
+            raise _unknown(f"{name} in {path}", name, {**homes, **known})
+
+
+def _refuse_other_than_tables(name: str, value: object, path: Path | None) -> None:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{name} in {path}", f"is {shown(value)}, not a table: write [{name}].")
+    if name == "queue" and (bare := [key for key, said in value.items() if not isinstance(said, dict)]):
+        raise ConfigError(f"[queue] {bare[0]} in {path}", "stands outside of any queue: write [queue.NAME].")
 
 
 def _unknown(source: str, key: str, homes: Mapping[str, str]) -> ConfigError:

@@ -21,7 +21,12 @@ CHECKED: dict[str, list[str]] = {
         "state = 0, ready_at = null, worker_id = gen_random_uuid()",
         "state = 0, ready_at = null, lease_expires_at = now()",
     ],
-    "job_ready_means_due": ["ready_at = null", "state = 0", f"ready_at = null, {RUNNING}"],
+    "job_ready_means_due": [
+        "ready_at = null",
+        "state = 0",
+        f"ready_at = null, {RUNNING}",
+        "state = 0, ready_at = null, limit_key = 'k'",
+    ],
     "job_priority_is_from_minus_100_to_100": ["rank = 101", "rank = -101"],
     "job_attempts_are_counted": [
         "attempt = -1",

@@ -20,11 +20,11 @@ PRODUCER, WORKER, VIEWER, OPERATOR = (*("wakeful_producer", "wakeful_worker", "w
 ROLES = (PRODUCER, WORKER, VIEWER, OPERATOR)
 
 EVERYONE = {"now", "new_id", "dedup_key", "canonical_json", "state_name", "last_error", "backoff"}
-ENQUEUING = {"enqueue", "enqueue_many", "enqueue_batch_1"}
+ENQUEUING = {"enqueue", "enqueue_many", "enqueue_batch_1", "enter_breaker_1", "leave_breaker_1"}
 WORKING = {
     *("claim", "claim_1", "claim_any_1", "wake_1", "pulse_1", "register_1", "beat_1", "held_1", "leave_1"),
     *("complete", "complete_1", "completed_by_1", "fail", "settle_1", "snooze", "release", "extend"),
-    *("extend_1", "note_1"),
+    *("extend_1", "note_1", "declare_1"),
     *("promote", "rescue", "expire", "make_days", "drop_days", "fold_tally", "upkeep_1"),
     *("fire_1", "declare_schedules_1"),
     *("fold_metrics", "roll_metrics", "tell_1", "watch_1", "health", "vitals", "depths"),
@@ -34,6 +34,7 @@ OPERATING = {
     *("pause_queue", "resume_queue", "pause_task", "resume_task", "switch_task"),
     *("add_schedule", "change_schedule", "remove_schedule", "pause_schedule", "resume_schedule", "run_schedule"),
     *("import_rows", "return_rows"),
+    *("trip_breaker", "reset_breaker", "set_breaker", "set_task_policy", "set_queue_policy"),
 }
 READING = {"stats", "find_jobs", "health", "vitals", "depths", "explain", "task_metrics", "metrics_summary"}
 MAY_CALL = {
@@ -45,7 +46,7 @@ MAY_CALL = {
 MAY_READ = {VIEWER, OPERATOR}
 VIEWS = {
     *("jobs", "dead_letters", "queue_health", "queues", "workers", "controls", "audits", "schedules"),
-    *("job_metrics", "usages", "alerts", "imports"),
+    *("job_metrics", "usages", "alerts", "imports", "breakers", "policies"),
 }
 # Every client asks at its start which version of the schema it meets.
 LEDGER = "migration"

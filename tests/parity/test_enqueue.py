@@ -264,6 +264,7 @@ async def test_a_task_that_defaults_to_off_waits_for_its_switch(app: Wakeful, fo
 class Running(NamedTuple):
     id: UUID
     correlation_id: UUID
+    epoch: int = 1
 
 
 async def test_a_job_of_a_handler_is_a_child_of_its_job(app: Wakeful, form: Form, db: Session) -> None:

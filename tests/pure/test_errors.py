@@ -12,6 +12,7 @@ import pytest
 from wakeful.values import errors
 from wakeful.values.errors import (
     BY_SQLSTATE,
+    BreakerOpen,
     ConfigError,
     DatabaseUnavailable,
     DuplicateJob,
@@ -21,6 +22,7 @@ from wakeful.values.errors import (
     LeaseLapsed,
     MigrationError,
     PayloadError,
+    QueueFull,
     Refused,
     SchemaMismatch,
     StaleClaim,
@@ -47,6 +49,8 @@ samples = [
     EmbeddedServerError("The folder is not writable. Choose another.", directory="/x"),
     MigrationError("0002_more failed. Nothing was changed; mend it and run again.", migration="0002_more"),
     UnknownTask("mial.send", ["mail.send", "a.b"]),
+    QueueFull("mail", pending=100, max_pending=100),
+    BreakerOpen("smtp", 30.0),
 ]
 
 
@@ -70,13 +74,13 @@ def test_a_message_is_a_sentence_that_can_be_shown(error: WakefulError) -> None:
 
 def test_every_error_is_of_one_tree_and_has_a_docstring_of_its_own() -> None:
     kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, BaseException)]
-    assert len(kinds) == 14
+    assert len(kinds) == 16
     assert all(issubclass(kind, WakefulError) for kind in kinds)
     assert all(vars(kind).get("__doc__") for kind in kinds)
 
 
 def test_every_state_that_sql_raises_can_be_built_from_the_servers_sentence() -> None:
-    assert list(BY_SQLSTATE) == [f"WF00{number}" for number in range(1, 8)]
+    assert list(BY_SQLSTATE) == [f"WF00{number}" for number in range(1, 9)]
     for state, kind in BY_SQLSTATE.items():
         error = kind(message="The server said so. Do this.")
         assert kind.sqlstate == state

@@ -14,7 +14,7 @@ from wakeful.values.duration import DurationLike, nonnegative_duration
 from wakeful.values.errors import InvalidOption
 from wakeful.values.names import label, queue_name
 from wakeful.values.number import whole_number
-from wakeful.values.retry import MOST_ATTEMPTS
+from wakeful.values.retry import MOST_ATTEMPTS, RetryLike, RetryPolicy, retry_policy
 from wakeful.values.wording import shown
 
 Dedup = Literal["skip", "raise", "replace", "debounce", "rerun"]
@@ -48,6 +48,10 @@ class EnqueueOptions(TypedDict, total=False):
     """What `ctx.idempotency_key` says, instead of the job's id."""
     metadata: Mapping[str, object] | None
     tags: Iterable[str] | None
+    retry: RetryLike | None
+    """This job's own retry policy, instead of its task's; not a function, which cannot be stored."""
+    patience: DurationLike | None
+    """How long to wait for room in a queue that is full, before QueueFull is raised; not at all if left out."""
     poke: bool | None
     """False leaves sleeping workers asleep, until something else wakes them."""
 
@@ -73,6 +77,8 @@ class Options:
     idempotency_key: str | None = None
     metadata: Mapping[str, object] | None = None
     tags: tuple[str, ...] | None = None
+    retry: RetryPolicy | None = None
+    patience: timedelta | None = None
     poke: bool | None = None
 
     def updated(self, conn: object, given: EnqueueOptions) -> Options:
@@ -86,6 +92,8 @@ class Options:
             read["max_attempts"] = read.pop("max_retries")
         if "delay" in read and "run_at" in read:
             raise InvalidOption("run_at", "is given beside delay, and both say when: give one of them.")
+        if read.get("patience", self.patience) and read.get("conn", self.conn) is not None:
+            raise InvalidOption("patience", "is given beside conn, whose transaction a full queue ends: leave it out.")
         # Of two copies made one of the other, the later says when.
         if "delay" in read:
             read["run_at"] = None
@@ -190,5 +198,7 @@ _READERS: Final[Mapping[str, Callable[[Any, str], object]]] = {
     "idempotency_key": label,
     "metadata": _mapping,
     "tags": _labels,
+    "retry": retry_policy,
+    "patience": nonnegative_duration,
     "poke": _flag,
 }

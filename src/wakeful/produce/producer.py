@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from weakref import WeakKeyDictionary
 
@@ -20,13 +21,14 @@ from wakeful.produce.delivery import Ask, Done, deliver_together
 from wakeful.produce.drive import adrive, drive
 from wakeful.produce.loop_group import LoopGroup
 from wakeful.produce.options import Options
+from wakeful.produce.patience import pauses
 from wakeful.produce.report import report_enqueued, report_off
 from wakeful.produce.sending import sent
 from wakeful.produce.template import Template
 from wakeful.produce.thread_group import ThreadGroup
 from wakeful.statements.enqueue import enqueue
 from wakeful.statements.statement import Statement
-from wakeful.values.errors import InvalidOption
+from wakeful.values.errors import InvalidOption, QueueFull
 from wakeful.values.identity import new_id
 from wakeful.values.job import JobId
 from wakeful.values.sending import Sending
@@ -55,6 +57,7 @@ class Producer:
     def __init__(self, database: Database, settings: Settings, senders: Sequence[Sending] = ()) -> None:
         self._senders = senders
         self.payload_limit = settings.produce.payload_limit
+        self.max_attempts = settings.steering.max_attempts
         self._database = database
         self._pokes = settings.database.notify
         self._off = settings.produce.enqueue_off
@@ -122,18 +125,36 @@ class Producer:
             await mine.group.finish()
 
     def _send(self, template: Template, payloads: Sequence[str]) -> Done:
-        asks, poke = _asks(template, payloads), self._poke(template.options)
+        poke = self._poke(template.options)
+        # Gone through again for each try.
+        asks = list(_asks(template, payloads)) if template.options.patience else _asks(template, payloads)
         if template.options.conn is not None:
             return run_on(template.options.conn, _at_once(asks, poke))
-        with self._of_this_process().alone:
-            return drive(deliver_together(asks, poke), self._database)
+        for pause in pauses(template.options.patience):
+            try:
+                with self._of_this_process().alone:
+                    return drive(deliver_together(asks, poke), self._database)
+            except QueueFull:
+                if pause is None:
+                    raise
+            time.sleep(pause)
+        raise AssertionError("the last pause is None")
 
     async def _asend(self, template: Template, payloads: Sequence[str]) -> Done:
-        asks, poke = _asks(template, payloads), self._poke(template.options)
+        poke = self._poke(template.options)
+        # Gone through again for each try.
+        asks = list(_asks(template, payloads)) if template.options.patience else _asks(template, payloads)
         if template.options.conn is not None:
             return await arun_on(template.options.conn, _at_once(asks, poke))
-        async with self._of_this_loop().alone:
-            return await adrive(deliver_together(asks, poke), self._database)
+        for pause in pauses(template.options.patience):
+            try:
+                async with self._of_this_loop().alone:
+                    return await adrive(deliver_together(asks, poke), self._database)
+            except QueueFull:
+                if pause is None:
+                    raise
+            await asyncio.sleep(pause)
+        raise AssertionError("the last pause is None")
 
     def _is_off(self, task: str) -> bool:
         if task not in self._off:
@@ -146,7 +167,12 @@ class Producer:
 
     def _shares(self, options: Options) -> bool:
         """Whether nothing sets this job apart from others' that are enqueued at the same time."""
-        return options.conn is None and options.dedup_key is None and options.poke is not False
+        return (
+            options.conn is None
+            and options.dedup_key is None
+            and options.poke is not False
+            and options.patience is None
+        )
 
     def _of_this_process(self) -> _Threads:
         if self._threads.pid != os.getpid():

@@ -13,6 +13,7 @@ from wakeful.produce.options import Options
 from wakeful.values.current import current_job
 from wakeful.values.errors import InvalidOption, PayloadError
 from wakeful.values.job import NewJob
+from wakeful.values.retry_json import policy_as_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def template(defaults: Defaults, options: Options) -> Template:
             _either(options.priority, defaults.priority),
             options.run_at,
             options.delay,
-            _either(options.max_attempts, defaults.max_attempts),
+            _attempts(options, defaults),
             options.dedup_key,
             options.dedup,
             options.tenant,
@@ -86,9 +87,19 @@ def _either(given: Any, default: Any) -> Any:
     return default if given is None else given
 
 
+def _attempts(options: Options, defaults: Defaults) -> Any:
+    """A policy of the job's own may imply how often it starts."""
+    implied = None if options.retry is None else options.retry.starts
+    return _either(_either(options.max_attempts, implied), defaults.max_attempts)
+
+
 def _metadata(options: Options) -> str | None:
-    """As JSON text. Keys of our own stand beside the user's: `tags` and `idempotency_key`."""
-    ours = {"tags": options.tags, "idempotency_key": options.idempotency_key}
+    """As JSON text. Keys of our own stand beside the user's: `tags`, `idempotency_key` and `retry`."""
+    ours = {
+        "tags": options.tags,
+        "idempotency_key": options.idempotency_key,
+        "retry": None if options.retry is None else policy_as_json(options.retry),
+    }
     whole: Mapping[str, object] = {
         **(options.metadata or {}),
         **{name: value for name, value in ours.items() if value is not None},

@@ -12,12 +12,13 @@ from wakeful.payload import encode_result, sanitise, sanitise_json
 from wakeful.queue.claimed import ClaimedJob
 from wakeful.queue.presence import Presence
 from wakeful.queue.script import Script, Sleep
-from wakeful.run.attempt import read_error
 from wakeful.run.describe import CODE_BYTES, MESSAGE_BYTES
+from wakeful.run.failure import failed as failure_of
 from wakeful.settle.decide import decide
 from wakeful.statements import settle as fenced
 from wakeful.values.duration import DurationLike, duration, nonnegative_duration
 from wakeful.values.errors import InvalidOption, PayloadError, Refused, StaleClaim
+from wakeful.values.failing import Failing
 from wakeful.values.outcome import AttemptError, Done, Failed, Outcome, Released, Snoozed
 from wakeful.values.retry import RetryPolicy
 from wakeful.values.settlement import Completion, Refusal
@@ -110,7 +111,7 @@ def released() -> Released:
 def _told(error: object, code: str | None, message: str | None) -> Failed:
     match error:
         case BaseException():
-            return read_error(error)
+            return failure_of(error, Failing())
         case str():
             return Failed(AttemptError("failed", error))
         case (str(own), str(text)):

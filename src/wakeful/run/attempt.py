@@ -9,22 +9,22 @@ from typing import Literal
 
 from wakeful.payload import encode_result
 from wakeful.run.describe import describe
+from wakeful.run.failure import failed, snoozed_behind
 from wakeful.run.handler import Handler
+from wakeful.run.redact import secrets_in
 from wakeful.run.remote import RemoteFailure
 from wakeful.values.current import current_fields, current_job
-from wakeful.values.errors import PayloadError
+from wakeful.values.errors import BreakerOpen, PayloadError
 from wakeful.values.job import Job
 from wakeful.values.outcome import (
     AttemptError,
     Cancel,
     Cancelled,
-    Dead,
     Done,
     Failed,
     Gone,
     Outcome,
     Released,
-    Retry,
     Snooze,
     Snoozed,
 )
@@ -150,7 +150,7 @@ async def attempt(running: Attempt, call: Callable[[Attempt], Awaitable[object]]
         # A user's handler may raise anything at all, and each of it is an outcome.
         if isinstance(error, KeyboardInterrupt | GeneratorExit):
             raise
-        return _settled(running) or read_error(error)
+        return _settled(running) or read_error(error, running)
 
 
 def read_value(value: object) -> Outcome:
@@ -176,16 +176,17 @@ def read_cancellation(running: Attempt, error: asyncio.CancelledError) -> Outcom
     task = asyncio.current_task()
     # Cancelled by someone who is not the worker, such as a loop that is being closed; or else the handler awaited
     # something that was cancelled, which is its own failure.
-    return Released() if task is not None and task.cancelling() else read_error(error)
+    return Released() if task is not None and task.cancelling() else read_error(error, running)
 
 
-def read_error(error: BaseException) -> Failed:
+def read_error(error: BaseException, running: Attempt) -> Outcome:
     """What a handler's exception says."""
     if isinstance(error, RemoteFailure):
-        return Failed(error.error, error.retry_in, error.final)
-    if isinstance(error, Retry):
-        return Failed(describe(error), retry_in=error.after, cause=error)
-    return Failed(describe(error), final=isinstance(error, Dead), cause=error)
+        return Failed(error.error, error.retry_in, error.final, error.policy, error.fault)
+    if isinstance(error, BreakerOpen):
+        return snoozed_behind(error)
+    handler = running.handler
+    return failed(error, handler.failing, secrets_in(running.job.payload, handler.failing.redact))
 
 
 def _settled(running: Attempt) -> Gone | None:

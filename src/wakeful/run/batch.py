@@ -27,7 +27,7 @@ async def attempt_batch(batch: Sequence[Attempt], call: Call) -> list[Outcome]:
         try:
             fitting.append((index, read_item(running.handler, running.job.payload)))
         except PayloadError as error:
-            outcomes[index] = read_error(error)
+            outcomes[index] = read_error(error, running)
     if fitting:
         members = [batch[index] for index, _ in fitting]
         heard = await _heard(members, [item for _, item in fitting], call)
@@ -44,13 +44,16 @@ async def _heard(members: Sequence[Attempt], items: list[Any], call: Call) -> li
         # A user's handler may raise anything at all, and each of it is an outcome.
         if isinstance(error, KeyboardInterrupt | GeneratorExit):
             raise
-        return [read_error(error) for _ in members]
+        return [read_error(error, member) for member in members]
     if value is None:
         return [read_value(None) for _ in members]
     if not isinstance(value, list | tuple) or len(value) != len(members):
         problem = f"a batch handler returns None or a list of {len(members)} entries, not {type(value).__name__}"
-        return [read_error(TypeError(problem)) for _ in members]
-    return [read_error(entry) if isinstance(entry, BaseException) else read_value(entry) for entry in value]
+        return [read_error(TypeError(problem), member) for member in members]
+    return [
+        read_error(entry, member) if isinstance(entry, BaseException) else read_value(entry)
+        for member, entry in zip(members, value, strict=True)
+    ]
 
 
 def read_item(handler: Handler, payload: str) -> Any:

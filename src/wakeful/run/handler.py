@@ -10,6 +10,7 @@ from math import inf
 from typing import Any, Literal
 
 from wakeful.payload import PayloadCodec
+from wakeful.values.failing import NOTHING_SAID, Failing
 from wakeful.values.retry import RetryPolicy
 
 Place = Literal["loop", "thread", "process"]
@@ -17,7 +18,10 @@ Place = Literal["loop", "thread", "process"]
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """How to run a task's jobs. `timeout` None: as long as it takes; `lease` None: covered by the worker's."""
+    """How to run a task's jobs. `timeout` None: as long as it takes; `lease` None: covered by the worker's.
+
+    `failing` says what its exceptions mean.
+    """
 
     task: str
     function: Callable[..., Any]
@@ -29,6 +33,7 @@ class Handler:
     batch: int | None = None
     linger: timedelta = timedelta(0)
     log_fields: tuple[str, ...] = ()
+    failing: Failing = NOTHING_SAID
     seconds: float = field(init=False)
 
     def __post_init__(self) -> None:

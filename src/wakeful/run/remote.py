@@ -5,30 +5,46 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import json
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
-from wakeful.run.describe import describe
-from wakeful.values.outcome import AttemptError, Cancel, Dead, Retry, Snooze
+from wakeful.run.failure import failed, snoozed_behind
+from wakeful.run.redact import secrets_in
+from wakeful.values.errors import BreakerOpen, InvalidOption
+from wakeful.values.failing import Failing
+from wakeful.values.outcome import AttemptError, Cancel, Snooze
+from wakeful.values.retry import RetryPolicy
+from wakeful.values.retry_json import policy_as_json, policy_in
 
 
 class RemoteFailure(Exception):
     """What the handler raised in its process, as it was described there."""
 
-    def __init__(self, error: AttemptError, retry_in: float | None, final: bool) -> None:
+    def __init__(
+        self,
+        error: AttemptError,
+        retry_in: float | None,
+        final: bool,
+        policy: RetryPolicy | None = None,
+        fault: bool = True,
+    ) -> None:
         super().__init__(error.message)
         self.error = error
         self.retry_in = None if retry_in is None else timedelta(seconds=retry_in)
         self.final = final
+        self.policy = policy
+        self.fault = fault
 
 
 def run_remotely(module: str, name: str, payload: str) -> bytes:
     """Run a handler in this process; the answer says how it went. Never raises."""
+    task: Any = None
     try:
-        task: Any = importlib.import_module(module)
+        task = importlib.import_module(module)
         for part in name.split("."):
             task = getattr(task, part)
         value = task.run_payload(payload)
@@ -37,17 +53,37 @@ def run_remotely(module: str, name: str, payload: str) -> bytes:
         return msgspec.json.encode(_told(value))
     except BaseException as error:
         # A user's handler may raise anything at all; it travels as a description, not as an object.
-        after = error.after.total_seconds() if isinstance(error, Retry) and error.after is not None else None
-        return msgspec.json.encode(
-            {"error": asdict(describe(error)), "retry_in": after, "final": isinstance(error, Dead)}
-        )
+        return msgspec.json.encode(_described(error, task, payload))
+
+
+def _described(error: BaseException, task: Any, payload: str) -> dict[str, object]:
+    if isinstance(error, BreakerOpen):
+        wait = snoozed_behind(error)
+        return {"snooze": wait.delay.total_seconds(), "reason": wait.reason}
+    failing: Failing = task.spec.failing if hasattr(task, "spec") else Failing()
+    outcome = failed(error, failing, secrets_in(payload, failing.redact))
+    return {
+        "error": asdict(outcome.error),
+        "retry_in": None if outcome.retry_in is None else outcome.retry_in.total_seconds(),
+        "final": outcome.final,
+        "policy": None if outcome.policy is None else _portable(outcome.policy),
+        "fault": outcome.fault,
+    }
+
+
+def _portable(policy: RetryPolicy) -> str | None:
+    try:
+        return json.dumps({"retry": policy_as_json(policy)})
+    except InvalidOption:
+        return None
 
 
 def answer(text: bytes) -> object:
     """The value that the handler returned there, or its failure."""
     told: dict[str, Any] = msgspec.json.decode(text)
     if "error" in told:
-        raise RemoteFailure(AttemptError(**told["error"]), told["retry_in"], told["final"])
+        policy = None if told["policy"] is None else policy_in(told["policy"])
+        raise RemoteFailure(AttemptError(**told["error"]), told["retry_in"], told["final"], policy, told["fault"])
     if "snooze" in told:
         return Snooze(told["snooze"], told["reason"])
     if "cancel" in told:

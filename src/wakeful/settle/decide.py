@@ -9,6 +9,7 @@ from typing import assert_never
 from wakeful.values.job import Job
 from wakeful.values.outcome import Cancelled, Done, Failed, Gone, Outcome, Released, Snoozed
 from wakeful.values.retry import DEFAULT_RETRY, RetryPolicy
+from wakeful.values.retry_json import policy_in
 from wakeful.values.settlement import Completion, Ending, Settlement
 
 log = logging.getLogger("wakeful.settle")
@@ -20,9 +21,9 @@ def decide(job: Job, outcome: Outcome, policy: RetryPolicy) -> Settlement | None
     if isinstance(outcome, Done):
         return Completion(job.key, job.epoch, outcome.result)
     match outcome:
-        case Failed(error, asked, final):
-            retry_in = None if final else wait_before_next(job, asked, policy)
-            return Ending(job.id, job.epoch, "failed", error.code, error.message, error.details, retry_in)
+        case Failed(error, asked, final, own, fault):
+            retry_in = None if final else wait_before_next(job, asked, own or policy_of(job) or policy)
+            return Ending(job.id, job.epoch, "failed", error.code, error.message, error.details, retry_in, fault)
         case Snoozed(delay, reason):
             return Ending(job.id, job.epoch, "snoozed", message=reason, retry_in=delay)
         case Cancelled(reason):
@@ -33,6 +34,11 @@ def decide(job: Job, outcome: Outcome, policy: RetryPolicy) -> Settlement | None
             return None
         case _:
             assert_never(outcome)
+
+
+def policy_of(job: Job) -> RetryPolicy | None:
+    """The retry policy that this one job was enqueued with; None for its task's."""
+    return None if job.metadata is None or '"retry"' not in job.metadata else policy_in(job.metadata)
 
 
 def wait_before_next(job: Job, asked: timedelta | None, policy: RetryPolicy) -> timedelta | None:

@@ -21,7 +21,10 @@ Sleeps = Literal["all", "these"]
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """What a worker asks for: `queues[i]` belongs to lane `lanes[i]` (from 1), which has `limits[lane − 1]` slots."""
+    """What a worker asks for: `queues[i]` belongs to lane `lanes[i]` (from 1), which has `limits[lane − 1]` slots.
+
+    `free` says how many of those are free now: what is limited is not held ready behind busy ones. None: all.
+    """
 
     worker_id: UUID
     queues: Sequence[str]
@@ -35,6 +38,7 @@ class ClaimRequest:
     pass_on: bool = False
     alone: bool = False
     brief: bool = False
+    free: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ JOB_COLUMNS = """pg_catalog.uuid_send(id), task, queue, payload::text, attempt, 
  pg_catalog.uuid_send(correlation_id), pg_catalog.uuid_send(parent_id), pg_catalog.uuid_send(origin_id),
  tenant, created_by, metadata::text, attempts::text, saved::text"""
 
-_COLUMNS = f"select {JOB_COLUMNS}, due_in, suspects, cancelled, refused, schedules::text"
+_COLUMNS = f"select {JOB_COLUMNS}, due_in, suspects, cancelled, refused, schedules::text, held_back"
 
 _HORIZON = "%(h_ranks)s::smallint[], %(h_ready_ats)s::timestamptz[], %(h_ids)s::uuid[]"
 
@@ -61,13 +65,15 @@ from wakeful.claim_1(%(worker_id)s::uuid, %(queues)s::text[], %(lanes)s::integer
  %(tasks)s::text[], %(lease)s::interval, {_HORIZON},
  %(tend)s::boolean, %(sleeps)s::text, %(pass_on)s::boolean, %(alone)s::boolean"""
 
-_CLAIM = f"{_ASK}, brief => %(brief)s::boolean)"
+_CLAIM = f"{_ASK}, brief => %(brief)s::boolean, free => %(free)s::integer[])"
 
-_TURN = f"{_ASK}, %(done_ids)s::uuid[], %(done_epochs)s::bigint[], %(done_results)s::text[])"
+_TURN = f"""{_ASK}, %(done_ids)s::uuid[], %(done_epochs)s::bigint[], %(done_results)s::text[],
+ free => %(free)s::integer[])"""
 
 _PULSE = f"""{_COLUMNS}
 from wakeful.pulse_1(%(worker_id)s::uuid, %(beat)s::interval, %(canary)s::bigint, %(queues)s::text[],
- %(lanes)s::integer[], %(limits)s::integer[], %(tasks)s::text[], %(every_lane)s::integer, %(sleeps)s::text)"""
+ %(lanes)s::integer[], %(limits)s::integer[], %(tasks)s::text[], %(every_lane)s::integer, %(sleeps)s::text,
+ %(free)s::integer[])"""
 
 
 def claim(request: ClaimRequest) -> Statement[Claimed]:
@@ -95,6 +101,7 @@ def pulse(request: ClaimRequest, beat: timedelta, canary: int | None, every_lane
         "tasks": list(request.tasks),
         "every_lane": every_lane,
         "sleeps": request.sleeps,
+        "free": request.free and list(request.free),
     }
     return Statement(_PULSE, params, _decoder(request.worker_id))
 
@@ -131,6 +138,7 @@ def _asked(request: ClaimRequest) -> dict[str, object]:
         "lease": request.lease,
         "alone": request.alone,
         "brief": request.brief,
+        "free": request.free and list(request.free),
     }
 
 
@@ -145,7 +153,7 @@ class _decoder:
     def __call__(self, rows: Sequence[Row]) -> Claimed:
         worker_id = self.worker_id
         jobs = [Job._make((*row[:19], worker_id)) for row in rows if row[0] is not None]
-        due_in, suspects = None, False
+        due_in, suspects, held_back = None, False, False
         cancelled: tuple[UUID, ...] = ()
         refused: tuple[UUID, ...] = ()
         schedules: tuple[DueSchedule, ...] = ()
@@ -157,4 +165,5 @@ class _decoder:
             cancelled += tuple(row[21] or ())
             refused += tuple(row[22] or ())
             schedules += due_schedules(row[23]) if row[23] else ()
-        return Claimed(jobs, ClaimReport(due_in, suspects, cancelled, refused, schedules))
+            held_back = bool(row[24]) or held_back
+        return Claimed(jobs, ClaimReport(due_in, suspects, cancelled, refused, schedules, held_back))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from wakeful.statements.statement import Row, Statement, first_value, nothing
+
+T = TypeVar("T")
 
 
 def cancel(ids: Sequence[UUID], reason: str | None, actor: str | None) -> Statement[dict[UUID, str]]:
@@ -31,6 +33,20 @@ def requeue(ids: Sequence[UUID], actor: str | None) -> Statement[dict[UUID, UUID
         {"ids": list(ids), "actor": actor},
         _pairs,
     )
+
+
+def requeued(actor: str | None) -> Callable[[Sequence[UUID]], Statement[int]]:
+    """As `requeue`; the answer is how many were put back."""
+    return lambda ids: _counted(requeue(ids, actor), len)
+
+
+def acknowledged(actor: str | None) -> Callable[[Sequence[UUID]], Statement[int]]:
+    """As `acknowledge`; the answer is how many were not yet."""
+    return lambda ids: _counted(acknowledge(ids, actor), lambda answers: sum(answers.values()))
+
+
+def _counted(statement: Statement[T], count: Callable[[T], int]) -> Statement[int]:
+    return Statement(statement.sql, statement.params, lambda rows: count(statement.decode(rows)))
 
 
 def bury(id: UUID, reason: str, actor: str | None) -> Statement[None]:

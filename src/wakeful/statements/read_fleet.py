@@ -34,7 +34,12 @@ _PAGE = f"""{_LETTER}
 order by id desc
 limit %(limit)s::integer"""
 
-_IDS = f"""select coalesce(pg_catalog.array_agg(id order by id), '{{}}') from wakeful.dead_letters
+_IDS = f"""select id from wakeful.dead_letters
+{_FILTER}
+order by id desc
+limit %(limit)s::integer"""
+
+_COUNT = f"""select count(*) from wakeful.dead_letters
 {_FILTER}"""
 
 _ONE = f"""{_LETTER}
@@ -65,9 +70,17 @@ def dead_letters(
     return Statement(_PAGE, params, _letters)
 
 
-def dead_letter_ids(wanted: JobFilter, *, acknowledged: bool | None) -> Statement[list[UUID]]:
-    """The ids of all dead letters that are meant, to act on them."""
-    return Statement(_IDS, {**wanted.params(), "acknowledged": acknowledged, "after": None}, first_value)
+def dead_letter_page(
+    wanted: JobFilter, *, acknowledged: bool | None, limit: int, after: UUID | None
+) -> Statement[list[UUID]]:
+    """The ids of the next so many dead letters that are meant, to act on them, the newest first."""
+    params = {**wanted.params(), "acknowledged": acknowledged, "limit": limit, "after": after}
+    return Statement(_IDS, params, lambda rows: [id for (id,) in rows])
+
+
+def dead_letter_count(wanted: JobFilter, *, acknowledged: bool | None) -> Statement[int]:
+    """How many dead letters are meant."""
+    return Statement(_COUNT, {**wanted.params(), "acknowledged": acknowledged, "after": None}, first_value)
 
 
 def dead_letter(id: UUID) -> Statement[DeadLetter | None]:

@@ -36,7 +36,7 @@ def settle(worker_id: UUID, endings: Sequence[Ending]) -> Statement[list[Refusal
     return Statement(
         "select id, refused from wakeful.settle_1(%(worker_id)s::uuid, %(ids)s::uuid[], %(epochs)s::bigint[],"
         " %(outcomes)s::text[], %(codes)s::text[], %(messages)s::text[], %(details)s::text[],"
-        " %(retry_ins)s::interval[])",
+        " %(retry_ins)s::interval[], %(faults)s::boolean[])",
         {
             "worker_id": worker_id,
             "ids": [ending.id for ending in ordered],
@@ -46,6 +46,7 @@ def settle(worker_id: UUID, endings: Sequence[Ending]) -> Statement[list[Refusal
             "messages": [ending.message for ending in ordered],
             "details": [ending.details for ending in ordered],
             "retry_ins": [ending.retry_in for ending in ordered],
+            "faults": [ending.fault for ending in ordered],
         },
         _refusals,
     )

@@ -13,8 +13,10 @@ from typing import Any, Final, Literal, TypedDict
 from wakeful.payload import PayloadCodec
 from wakeful.values.duration import DurationLike, duration, nonnegative_duration
 from wakeful.values.errors import InvalidOption
+from wakeful.values.failing import Failing, RetryOn, failing
 from wakeful.values.names import queue_name
 from wakeful.values.number import whole_number
+from wakeful.values.policy import FaultsLike, TaskPolicy, task_policy
 from wakeful.values.retry import DEFAULT_RETRY, RetryLike, RetryPolicy, retry_policy, starts_allowed
 from wakeful.values.wording import shown
 
@@ -56,11 +58,32 @@ class TaskOptions(TypedDict, total=False):
     """How long a batch that is not full waits for more."""
     log_fields: Sequence[str]
     """Arguments that log lines about a job carry, those of its handler too."""
+    retry_on: RetryOn | None
+    """Exceptions that are retried, and no others; or a mapping of exceptions to policies of their own."""
+    dead_on: type[BaseException] | tuple[type[BaseException], ...] | None
+    """Exceptions after which a job is dead at once."""
+    redact: Sequence[str] | None
+    """Fields of the payload whose values are kept out of stored errors."""
+    breaker: str | None
+    """The circuit breaker of the service that the task calls: while it is open, its jobs wait."""
+    breaker_on: FaultsLike | None
+    """Exceptions that are the service's fault, or a function that says so; all of them if left out."""
+    concurrency: int | None
+    """How many of its jobs run at once, over all workers."""
+    rate: str | float | None
+    """How many of its jobs start in a time, over all workers: "100 per minute"."""
+    burst: int | None
+    """How many of those at once."""
+    limit_key: str | None
+    """Limits each tenant ("tenant"), or each value at a path of the payload ("account.id"), instead of the task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """What is said about a task. `timeout` None: the worker's own; `lease` None: covered by the worker's."""
+    """What is said about a task. `timeout` None: the worker's own; `lease` None: covered by the worker's.
+
+    `own_retry` and `own_attempts`: the task says so itself, and settings do not.
+    """
 
     name: str
     queue: str
@@ -74,6 +97,10 @@ class TaskSpec:
     batch: int | None
     linger: timedelta
     log_fields: tuple[str, ...]
+    failing: Failing
+    policy: TaskPolicy
+    own_retry: bool
+    own_attempts: bool
 
 
 def task_spec(name: str, function: Callable[..., object], codec: PayloadCodec, options: TaskOptions) -> TaskSpec:
@@ -108,6 +135,25 @@ def _spec(name: str, function: Callable[..., object], codec: PayloadCodec, optio
         batch=None if batch is None else whole_number(batch, "batch", 2, _LARGEST_BATCH),
         linger=_linger(options.get("linger"), batch),
         log_fields=_log_fields(options.get("log_fields", ()), codec, batch),
+        failing=failing(
+            options.get("retry_on"), options.get("dead_on"), options.get("breaker_on"), options.get("redact")
+        ),
+        policy=_policy(options),
+        own_retry="retry" in options,
+        own_attempts=retry.starts is not None
+        or any(options.get(name) is not None for name in ("max_attempts", "max_retries")),
+    )
+
+
+def _policy(options: TaskOptions) -> TaskPolicy:
+    if options.get("breaker_on") is not None and options.get("breaker") is None:
+        raise InvalidOption("breaker_on", "is given without a breaker: give that too.")
+    return task_policy(
+        breaker=options.get("breaker"),
+        concurrency=options.get("concurrency"),
+        rate_said=options.get("rate"),
+        burst=options.get("burst"),
+        limit_key=options.get("limit_key"),
     )
 
 

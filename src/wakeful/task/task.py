@@ -93,7 +93,8 @@ class Task(Generic[P, R]):
         """What all jobs of this task, with its options, have in common."""
         spec = self.spec
         off = None if spec.enabled else True
-        return template(Defaults(spec.name, spec.queue, spec.priority, spec.max_attempts, off), self.options)
+        attempts = spec.max_attempts if spec.own_attempts else self._producer().max_attempts
+        return template(Defaults(spec.name, spec.queue, spec.priority, attempts, off), self.options)
 
     def text_of(self, arguments: Mapping[str, Any], limit_bytes: int) -> str:
         """The payload of a call with these keyword arguments."""

@@ -9,13 +9,16 @@ from uuid import UUID
 
 
 class CurrentJob(Protocol):
-    """What a child takes from the job that enqueues it."""
+    """What a child takes from the job that enqueues it; `epoch` is the number of the claim under which it runs."""
 
     @property
     def id(self) -> UUID: ...
 
     @property
     def correlation_id(self) -> UUID: ...
+
+    @property
+    def epoch(self) -> int: ...
 
 
 current_job: Final[ContextVar[CurrentJob | None]] = ContextVar("wakeful_current_job", default=None)

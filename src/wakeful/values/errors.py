@@ -146,6 +146,38 @@ class LeaseLapsed(WakefulError):
         )
 
 
+class QueueFull(WakefulError):
+    """The queue has as many jobs waiting as it may (`max_pending`), so the job was not taken."""
+
+    sqlstate = "WF008"
+
+    def __init__(
+        self,
+        queue: str | None = None,
+        *,
+        pending: int | None = None,
+        max_pending: int | None = None,
+        message: str | None = None,
+    ) -> None:
+        self.queue = queue
+        self.pending = pending
+        self.max_pending = max_pending
+        super().__init__(
+            message or f"Queue {queue or '(unknown)'} has as many jobs waiting as it may. Try again later."
+        )
+
+
+class BreakerOpen(WakefulError):
+    """A circuit breaker is open: the call was not made. In a handler it snoozes the job until the next probe."""
+
+    code = "breaker_open"
+
+    def __init__(self, breaker: str = "", retry_in: float = 0.0, *, message: str | None = None) -> None:
+        self.breaker = breaker
+        self.retry_in = retry_in
+        super().__init__(message or f"Breaker {breaker or '(unknown)'} is open. Try again in {retry_in:.0f} s.")
+
+
 SchemaState = Literal["missing", "too old", "too new"]
 
 _SCHEMA_ADVICE: Mapping[SchemaState, str] = MappingProxyType(
@@ -222,6 +254,7 @@ BY_SQLSTATE: Mapping[str, type[WakefulError]] = MappingProxyType(
         "WF005": Refused,
         "WF006": LeaseLapsed,
         "WF007": SchemaMismatch,
+        "WF008": QueueFull,
     }
 )
 """The errors that SQL raises. Each can be made as `kind(message="the server's sentence")`."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from wakeful.values.duration import DurationLike, nonnegative_duration
+from wakeful.values.retry import RetryPolicy
 
 
 class Snooze:
@@ -59,12 +60,15 @@ class Done:
 class Failed:
     """The handler raised. `retry_in` is what it asked for itself; `final` that it asked for no further start.
 
+    `policy` is the one for this kind of failure, None for the task's; `fault`: it counts against the task's breaker.
     `cause` is what was raised, for those who observe; it goes no further.
     """
 
     error: AttemptError
     retry_in: timedelta | None = None
     final: bool = False
+    policy: RetryPolicy | None = None
+    fault: bool = True
     cause: BaseException | None = field(default=None, compare=False, repr=False)
 
 

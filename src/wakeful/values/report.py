@@ -1,4 +1,4 @@
-"""What is read of the system: counts, dead letters, queues and workers."""
+"""What is read of the system: counts, dead letters, queues, breakers and workers."""
 
 from __future__ import annotations
 
@@ -156,3 +156,32 @@ def metrics_summary(
         "average_duration": seconds / jobs if jobs else 0.0,
         "counters": dict(counters),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A breaker's answer to who wants to make a call: `wait` seconds, or None for yes.
+
+    `listens`: a success has to be told; `probing`: this call decides.
+    """
+
+    wait: float | None
+    listens: bool
+    probing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerReport:
+    """A circuit breaker as the view `breakers` shows it."""
+
+    name: str
+    state: str
+    failure_count: int
+    success_count: int
+    threshold: int
+    last_failure_at: datetime | None
+    opened_at: datetime | None
+    half_opened_at: datetime | None
+    next_probe_at: datetime | None
+    updated_at: datetime
+    tasks: tuple[str, ...]

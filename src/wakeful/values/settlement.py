@@ -23,7 +23,10 @@ class Completion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """An attempt ended otherwise. `retry_in` None for a failed one means that there is no further start."""
+    """An attempt ended otherwise. `retry_in` None for a failed one means that there is no further start.
+
+    `fault`: a failure counts against the task's breaker.
+    """
 
     id: UUID
     epoch: int
@@ -32,6 +35,7 @@ class Ending:
     message: str | None = None
     details: str | None = None
     retry_in: timedelta | None = None
+    fault: bool = True
 
 
 Settlement = Completion | Ending

@@ -74,10 +74,14 @@ def _position(at: list[object] | None) -> Position | None:
 
 @dataclass(frozen=True, slots=True)
 class ClaimReport:
-    """What a claim tells besides its jobs. `due_in`: seconds until there is something to look for again."""
+    """What a claim tells besides its jobs. `due_in`: seconds until there is something to look for again.
+
+    `held_back`: more is there for the next slot that comes free.
+    """
 
     due_in: float | None = None
     suspects: bool = False
     cancelled: tuple[UUID, ...] = ()
     refused: tuple[UUID, ...] = ()
     schedules: tuple[DueSchedule, ...] = ()
+    held_back: bool = False

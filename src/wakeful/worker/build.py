@@ -14,6 +14,8 @@ from wakeful.observe.observer import Observer
 from wakeful.run.handler import Handler
 from wakeful.task import Task
 from wakeful.values.errors import InvalidOption
+from wakeful.values.policy import Policies
+from wakeful.values.retry import DEFAULT_RETRY, RetryPolicy
 from wakeful.worker.desk import Enqueues
 from wakeful.worker.worker import Worker
 
@@ -39,6 +41,8 @@ class App(Enqueues, Protocol):
     @property
     def observers(self) -> Sequence[Observer]: ...
 
+    def policies(self) -> Policies: ...
+
 
 def build_worker(app: App, flags: Mapping[str, object]) -> Worker:
     """A worker for all tasks of the app; `flags` come before the app's settings."""
@@ -49,13 +53,14 @@ def build_worker(app: App, flags: Mapping[str, object]) -> Worker:
     return Worker(
         app,
         app.database,
-        {name: handler_of(task, settings.timeout) for name, task in app.tasks.items()},
+        {name: handler_of(task, settings.timeout, app.settings.steering.retry) for name, task in app.tasks.items()},
         frozenset(task.spec.queue for task in app.tasks.values()) | {one.queue for one in schedules if one.queue},
         app.settings.database,
         settings,
         schedules,
         (*app.observers, *webhooks(app.settings)),
         app.settings.alert,
+        app.policies(),
     )
 
 
@@ -65,8 +70,8 @@ def webhooks(settings: Settings) -> list[Observer]:
     return [*([UsageWebhook(usage)] if usage else ()), *([AlertWebhook(alerts)] if alerts else ())]
 
 
-def handler_of(task: Task[..., Any], timeout: timedelta) -> Handler:
-    """How a worker runs a task; `timeout` is for those that name none."""
+def handler_of(task: Task[..., Any], timeout: timedelta, retry: RetryPolicy = DEFAULT_RETRY) -> Handler:
+    """How a worker runs a task; `timeout` and `retry` are for those that name none."""
     task.codec.resolve()
     spec = task.spec
     return Handler(
@@ -74,12 +79,13 @@ def handler_of(task: Task[..., Any], timeout: timedelta) -> Handler:
         task.function,
         task.codec,
         spec.place,
-        spec.retry,
+        spec.retry if spec.own_retry else retry,
         spec.timeout or timeout,
         spec.lease,
         spec.batch,
         spec.linger,
         spec.log_fields,
+        spec.failing,
     )
 
 

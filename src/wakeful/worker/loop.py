@@ -72,6 +72,7 @@ class Loop:
         self._solitude = Solitude()
         self._alone = False
         self._finished = 0
+        self._held_back = False
         self._calls = Calls(line, presence, writer, lambda: self.crew.claims())
         self.crew: Crew
         self.watch = NOBODY
@@ -121,6 +122,8 @@ class Loop:
     def ended(self) -> None:
         """An attempt is over."""
         self._finished += 1
+        if self._held_back:
+            self._lanes.look()
         self.alarm.ring()
 
     def begin_anew(self) -> None:
@@ -221,7 +224,12 @@ class Loop:
             pass_on=self._woken,
             alone=alone,
             brief=brief,
+            free=self._free(limits),
         )
+
+    def _free(self, limits: Sequence[int]) -> list[int]:
+        """How many of these are slots that are free now."""
+        return [min(limit, lane.room(0)) for limit, lane in zip(limits, self._lanes.lanes, strict=True)]
 
     def _sleeps(self) -> Sleeps | None:
         if not self.ears.hears:
@@ -248,6 +256,7 @@ class Loop:
         if self.budget is not None:
             self.budget -= len(jobs)
         self._writer.note_refused(report.refused)
+        self._held_back = report.held_back
         self._appetite.learn(self._finished)
         self._finished = 0
         if jobs and self.watch.everything:
@@ -319,6 +328,7 @@ class Loop:
             limits,
             self._tasks,
             sleeps=self._sleeps() if asks else None,
+            free=self._free(limits),
         )
         # Set before it is sent: what asks for another pulse meanwhile must not be overwritten.
         self._pulse_at = now + self._interval()

@@ -16,7 +16,9 @@ from wakeful.observe.listeners import AlertLog
 from wakeful.observe.observer import Observer, Watch
 from wakeful.observe.run_log import RunLog
 from wakeful.run.handler import Handler
+from wakeful.statements.policy import declare
 from wakeful.values.errors import InvalidOption
+from wakeful.values.policy import NO_POLICIES, Policies
 from wakeful.values.schedule import Declaration
 from wakeful.values.standing import Standing
 from wakeful.worker.desk import Desk, Enqueues
@@ -41,8 +43,10 @@ class Worker:
         schedules: Sequence[Declaration] = (),
         observers: Sequence[Observer] = (),
         alerts: AlertSettings = NO_ALERTS,
+        policies: Policies = NO_POLICIES,
     ) -> None:
         self._app = app
+        self._policies = policies
         self._database = database
         self._handlers = handlers
         self._declared = declared_queues
@@ -105,6 +109,8 @@ class Worker:
         # Its first connection checks that the schema fits: a worker must not find out halfway.
         async with self._database.aconnection():
             pass
+        # Once in a process's life: one that registers anew may be of an older version than who has said more since.
+        await self._database.arun(declare(self._policies))
         settings = self._settings
         if limit is not None and not settings.queues:
             settings = replace(settings, concurrency=min(settings.concurrency, limit))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
@@ -76,16 +77,14 @@ def each(ids: Sequence[UUID], dsn: str | None, as_json: bool, act: Act) -> int:
     return int(any("error" in one for one in told))
 
 
-def batches(ids: Sequence[UUID], label: str) -> Iterator[Sequence[UUID]]:
-    """The ids in portions, with a bar that moves on a terminal where there are many."""
-    portions = [ids[start : start + IDS_AT_ONCE] for start in range(0, len(ids), IDS_AT_ONCE)]
-    if len(portions) < 2 or not sys.stderr.isatty():
-        yield from portions
+@contextmanager
+def progress(total: int, label: str) -> Iterator[Callable[[int], None]]:
+    """A bar that moves on a terminal, where there is much to do: it is told how many more are done."""
+    if total <= IDS_AT_ONCE or not sys.stderr.isatty():
+        yield lambda _: None
         return
-    with click.progressbar(length=len(ids), label=label, file=sys.stderr) as bar:
-        for portion in portions:
-            yield portion
-            bar.update(len(portion))
+    with click.progressbar(length=total, label=label, file=sys.stderr) as bar:
+        yield bar.update
 
 
 def _user() -> str | None:

@@ -8,13 +8,15 @@ from uuid import UUID
 
 import click
 
-from wakeful.edges.cli.acts import batches, by_option, confirm, yes_option
+from wakeful.edges.cli.acts import by_option, confirm, progress, yes_option
 from wakeful.edges.cli.filters import F, filter_options, job_filter, page_options
 from wakeful.edges.cli.options import dsn_option, json_option
 from wakeful.values.errors import JobNotFound, WakefulError
 
 if TYPE_CHECKING:
     from wakeful.edges.cli.asking import Asking
+    from wakeful.queue.dead import Act
+    from wakeful.statements.read import JobFilter
     from wakeful.values.report import DeadLetter
 
 SEEN = {"yes": True, "no": False, "any": None}
@@ -104,22 +106,17 @@ def ack(actor: str | None, **chosen: Any) -> int:
     """Mark dead letters as dealt with, by ID or by filter."""
     from wakeful.statements import operate
 
-    def act(asking: Asking, ids: Sequence[UUID]) -> int:
-        return sum(asking.run(operate.acknowledge(ids, actor)).values())
-
-    return _act("Acknowledge", "acknowledged", act, **chosen)
+    return _act("Acknowledge", "acknowledged", operate.acknowledged(actor), **chosen)
 
 
 @dead.command()
 @choosing("no")
+@click.option("--rate", type=click.FloatRange(min=0.001), metavar="N", help="At most N a second.")
 def requeue(actor: str | None, **chosen: Any) -> int:
-    """Put dead jobs back as new ones, by ID or by filter."""
+    """Put dead jobs back as new ones, by ID or by filter. Interrupted, it goes on when it is called again."""
     from wakeful.statements import operate
 
-    def act(asking: Asking, ids: Sequence[UUID]) -> int:
-        return len(asking.run(operate.requeue(ids, actor)))
-
-    return _act("Requeue", "requeued", act, **chosen)
+    return _act("Requeue", "requeued", operate.requeued(actor), **chosen)
 
 
 @dead.command()
@@ -128,10 +125,7 @@ def purge(actor: str | None, **chosen: Any) -> int:
     """Remove dead letters for good, by ID or by filter."""
     from wakeful.statements import operate
 
-    def act(asking: Asking, ids: Sequence[UUID]) -> int:
-        return asking.run(operate.purge(ids, actor))
-
-    return _act("Remove", "removed", act, **chosen)
+    return _act("Remove", "removed", lambda ids: operate.purge(ids, actor), **chosen)
 
 
 def unknown(id: UUID) -> JobNotFound:
@@ -142,7 +136,7 @@ def unknown(id: UUID) -> JobNotFound:
 def _act(
     verb: str,
     done: str,
-    act: Callable[[Asking, Sequence[UUID]], int],
+    act: Act,
     *,
     ids: Sequence[UUID],
     everything: bool,
@@ -150,51 +144,46 @@ def _act(
     yes: bool,
     dsn: str | None,
     as_json: bool,
+    rate: float | None = None,
     **chosen: Any,
 ) -> int:
     from wakeful.edges.cli.asking import acting
     from wakeful.edges.cli.showing import print_json
+    from wakeful.queue.dead import act_on_ids
+    from wakeful.queue.script import play
 
     by_filter = any(value is not None for value in chosen.values())
     if bool(ids) + by_filter + everything != 1:
         raise click.UsageError("Say which: IDs, a filter such as --task, or --all; one of the three.")
     with acting(dsn) as asking:
-        meant = _checked(asking, ids) if ids else _chosen(asking, SEEN[seen], chosen)
-        if meant and not ids:
-            confirm(f"{verb} {_counted(len(meant))}?", yes)
-        count = sum(_portion(asking, portion, act) for portion in batches(meant, verb))
+        if ids:
+            meant, count = len(set(ids)), play(asking, act_on_ids(ids, act, _tell))
+        else:
+            meant, count = _act_on_all(asking, verb, act, job_filter(**chosen), SEEN[seen], yes, rate)
     if as_json:
         print_json({done: count})
     else:
         click.echo(f"{_counted(count)} {done}.")
-    return 0 if count == len(meant) or done == "acknowledged" else 1
+    return 0 if count == meant or done == "acknowledged" else 1
 
 
-def _checked(asking: Asking, ids: Sequence[UUID]) -> list[UUID]:
-    """The ids, once each; nothing is done when one of them is unknown."""
+def _act_on_all(
+    asking: Asking, verb: str, act: Act, wanted: JobFilter, acknowledged: bool | None, yes: bool, rate: float | None
+) -> tuple[int, int]:
+    """Ask, then do it to all that are meant, with a bar on a terminal: how many are meant, and how many were done."""
+    from wakeful.queue.dead import act_on_all
+    from wakeful.queue.script import play
     from wakeful.statements import read_fleet
 
-    for id in ids:
-        if asking.run(read_fleet.dead_letter(id)) is None:
-            raise unknown(id)
-    return sorted(set(ids))
+    meant = asking.run(read_fleet.dead_letter_count(wanted, acknowledged=acknowledged))
+    if meant:
+        confirm(f"{verb} {_counted(meant)}?", yes)
+    with progress(meant, verb) as told:
+        return meant, play(asking, act_on_all(wanted, acknowledged, act, rate=rate, told=told, refused=_tell))
 
 
-def _chosen(asking: Asking, acknowledged: bool | None, chosen: dict[str, Any]) -> list[UUID]:
-    from wakeful.statements import read_fleet
-
-    return asking.run(read_fleet.dead_letter_ids(job_filter(**chosen), acknowledged=acknowledged))
-
-
-def _portion(asking: Asking, ids: Sequence[UUID], act: Callable[[Asking, Sequence[UUID]], int]) -> int:
-    """One statement for all of them; where it is refused, one for each, so that one bad job stops no other."""
-    try:
-        return act(asking, ids)
-    except WakefulError as error:
-        if len(ids) == 1:
-            click.echo(f"wakeful: {error.message}", err=True)
-            return 0
-        return sum(_portion(asking, [id], act) for id in ids)
+def _tell(error: WakefulError) -> None:
+    click.echo(f"wakeful: {error.message}", err=True)
 
 
 def _counted(count: int) -> str:

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("explain", "Tell why a job is not running, or what happened to it."),
     "replay": ("replay", "Run a finished job's handler here, changing no state."),
     "dead": ("dead", "See to jobs that failed for good."),
+    "breakers": ("breakers", "See circuit breakers, and open or close them by hand."),
     "queues": ("queues", "See queues, and pause or resume them or single tasks."),
     "schedules": ("schedules", "See schedules, and run, pause or resume them."),
     "workers": ("workers", "See the workers."),

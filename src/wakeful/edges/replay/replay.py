@@ -46,7 +46,7 @@ def replay_here(app: Wakeful, report: JobReport) -> Replayed:
     handler = handler_of(app.tasks[report.task], app.settings.worker.timeout)
     running = Attempt(job, handler, 0.0)
     before, began = current_job.set(job), time.perf_counter()
-    outcome, error = _called(handler, _arguments(handler, running, desk))
+    outcome, error = _called(running, _arguments(handler, running, desk))
     seconds = time.perf_counter() - began
     current_job.reset(before)
     return Replayed(outcome, seconds, running.take_notes().counters, tuple(enqueued), error)
@@ -87,7 +87,8 @@ def _arguments(handler: Handler, running: Attempt, desk: DryDesk) -> dict[str, A
     return arguments
 
 
-def _called(handler: Handler, arguments: dict[str, Any]) -> tuple[Outcome, BaseException | None]:
+def _called(running: Attempt, arguments: dict[str, Any]) -> tuple[Outcome, BaseException | None]:
+    handler = running.handler
     try:
         value = handler.function(**arguments)
         if inspect.isawaitable(value):
@@ -95,11 +96,11 @@ def _called(handler: Handler, arguments: dict[str, Any]) -> tuple[Outcome, BaseE
         if handler.batch is not None and isinstance(value, list | tuple) and len(value) == 1:
             [value] = value
         if isinstance(value, BaseException):
-            return read_error(value), value
+            return read_error(value, running), value
         return read_value(value), None
     # A user's handler may raise anything at all, and each of it is an outcome.
     except Exception as error:
-        return read_error(error), error
+        return read_error(error, running), error
 
 
 async def _awaited(value: Any) -> object:

@@ -57,7 +57,10 @@ $$;
 -- not grow with history.
 -- Promise: the table refuses an impossible row by itself. State moves only through the functions of this schema;
 --   no role but the owner may write here.
--- Order in line: (queue, task, rank, ready_at, id), all ascending; rank is the negated priority.
+-- Order in line: (queue, task, rank, ready_at, id), all ascending; rank is the negated priority. In a fair queue `turn` stands in
+--   for ready_at.
+-- limit_key: of a running job, the limit that it counts against; of a ready one, the limit behind which it is parked, out of line.
+--   queue_slot: it counts against its queue's limit.
 -- Locks: none.
 
 -- What was asked for is checked once, as it comes in, by the type of its column: a check on the table would be paid again
@@ -97,6 +100,9 @@ create table wakeful.job (
     tenant              wakeful.label,
     created_by          wakeful.label,
     cancel_reason       text,
+    limit_key           text,
+    queue_slot          boolean     not null default false,
+    turn                timestamptz,
     payload             wakeful.json_object not null,
     metadata            wakeful.json_object,
     attempts            jsonb,
@@ -110,7 +116,7 @@ create table wakeful.job (
     constraint job_only_a_running_one_is_held check (
         (state = 2) = (worker_id is not null) and (state = 2 or lease_expires_at is null)
         and (state <> 2 or started_at is not null)),
-    constraint job_ready_means_due check ((state = 0) = (ready_at is null)),
+    constraint job_ready_means_due check ((state = 0) = (ready_at is null) and (limit_key is null or state > 0)),
     constraint job_priority_is_from_minus_100_to_100 check (rank between -100 and 100),
     constraint job_attempts_are_counted check (attempt >= 0 and epoch >= attempt and max_attempts between 1 and 10000)
 ) with (
@@ -122,11 +128,14 @@ create table wakeful.job (
     autovacuum_vacuum_cost_delay = 0
 );
 
-create index job_ready on wakeful.job (queue, task, rank, ready_at, id) where state = 1;
+create index job_ready on wakeful.job (queue, task, rank, coalesce(turn, ready_at), id) where state = 1 and limit_key is null;
 create index job_scheduled on wakeful.job (queue, task, run_at, id) where state = 0;
 create index job_running on wakeful.job (worker_id) where state = 2;
 create index job_lease on wakeful.job (lease_expires_at, id) where state = 2 and lease_expires_at is not null;
 create index job_expiry on wakeful.job (expires_at, id) where expires_at is not null;
+-- Parked jobs (1) and those that run (2), of each limit.
+create index job_limited on wakeful.job (limit_key, state, rank, coalesce(turn, ready_at), id) where limit_key is not null;
+create index job_turn on wakeful.job (queue, coalesce(tenant::text, ''), rank, turn) where state = 1 and turn is not null;
 create index job_suspect on wakeful.job (queue, task, rank, ready_at, id) where state = 1 and suspect;
 create unique index job_dedup on wakeful.job (task, dedup_key) where dedup_key is not null;
 
@@ -371,6 +380,128 @@ create function wakeful.seconds_of(bucket smallint) returns double precision
     language sql immutable parallel safe
     return exp((bucket - 0.5) / 5.770780163555854);
 
+-- ==== 13_policy.sql
+-- What holds over the whole fleet: circuit breakers, limits on tasks, queues and keys, fair shares.
+-- Promise: small tables. A task or queue without a row in task_policy or queue_policy costs a claim nothing but the look
+--   whether there are any. Whatever counts is derived from the jobs that run: no counter that could drift.
+-- Locks: none.
+
+-- One row a service. `failures` are the moments of the newest ones, `threshold` of them at most; `cautious` is set from a
+-- failure to the next success. `attentive`: outcomes matter to it; while it is not, a success writes nothing.
+create table wakeful.breaker (
+    name            text        not null,
+    state           text        not null default 'closed',
+    threshold       integer     not null default 5,
+    span            interval    not null default '60 seconds',
+    open_for        interval    not null default '60 seconds',
+    open_cap        interval    not null default '10 minutes',
+    probes          integer     not null default 1,
+    failures        timestamptz[] not null default '{}',
+    success_count   integer     not null default 0,
+    cautious        boolean     not null default false,
+    attentive       boolean     not null generated always as (state <> 'closed' or cautious) stored,
+    open_length     interval,
+    last_failure_at timestamptz,
+    opened_at       timestamptz,
+    half_opened_at  timestamptz,
+    closed_at       timestamptz,
+    probe_at        timestamptz,
+    updated_at      timestamptz not null,
+    constraint breaker_pkey primary key (name),
+    constraint breaker_name_has_1_to_100_bytes check (octet_length(name) between 1 and 100),
+    constraint breaker_state_is_known check (state in ('closed', 'open', 'half_open')),
+    constraint breaker_threshold_is_from_1_to_1000 check (threshold between 1 and 1000),
+    constraint breaker_probes_are_from_1_to_1000 check (probes between 1 and 1000),
+    constraint breaker_spans_are_positive check (span > interval '0' and open_for > interval '0' and open_cap >= open_for),
+    constraint breaker_open_knows_when_to_probe check ((state = 'open') = (probe_at is not null))
+) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
+
+-- Who has been let through a half-open breaker: a job that runs under this epoch, or (epoch null) a caller outside of any job,
+-- for as long as it may take.
+create table wakeful.probe (
+    breaker text        not null references wakeful.breaker (name) on delete cascade,
+    holder  uuid        not null,
+    epoch   bigint,
+    until   timestamptz,
+    constraint probe_pkey primary key (breaker, holder),
+    constraint probe_is_a_jobs_or_ends check ((epoch is null) = (until is not null))
+);
+
+-- What is said about a task beyond its own code, so that claims by anyone obey it. A limit is on the task as a whole, or
+-- (keyed_by) on each tenant, or each value at key_path in the payload. Rate: one start every `every`, `burst` at once.
+create table wakeful.task_policy (
+    task        text     not null,
+    breaker     text,
+    concurrency integer,
+    every       interval,
+    burst       integer,
+    keyed_by    text,
+    key_path    text[],
+    constraint task_policy_pkey primary key (task),
+    constraint task_policy_says_something check (num_nonnulls(breaker, concurrency, every) > 0),
+    constraint task_policy_concurrency_is_positive check (concurrency > 0),
+    constraint task_policy_rate_is_positive check (every > interval '0' and burst > 0),
+    constraint task_policy_rate_is_whole check ((every is null) = (burst is null)),
+    constraint task_policy_key_is_known check (keyed_by in ('tenant', 'payload') and (keyed_by = 'payload') = (key_path is not null)),
+    constraint task_policy_key_limits_something check (keyed_by is null or num_nonnulls(concurrency, every) > 0)
+);
+
+-- What is said about a queue. fair: its tenants take turns, each by its weight in `weights` ({tenant: weight}; 1 for the others).
+-- ageing: after so long in line a job counts as one priority higher. max_pending: more than so many are not let in.
+create table wakeful.queue_policy (
+    queue       text     not null,
+    concurrency integer,
+    every       interval,
+    burst       integer,
+    fair        boolean  not null default false,
+    weights     jsonb    not null default '{}',
+    ageing      interval,
+    max_pending integer,
+    constraint queue_policy_pkey primary key (queue),
+    constraint queue_policy_concurrency_is_positive check (concurrency > 0),
+    constraint queue_policy_rate_is_positive check (every > interval '0' and burst > 0),
+    constraint queue_policy_rate_is_whole check ((every is null) = (burst is null)),
+    constraint queue_policy_ageing_is_positive check (ageing > interval '0'),
+    constraint queue_policy_max_pending_is_positive check (max_pending > 0)
+);
+
+-- How many jobs wait in a queue that may have so many only, as it was counted last. Worth nothing after a crash.
+create unlogged table wakeful.queue_depth (
+    queue      text        not null,
+    pending    bigint      not null,
+    counted_at timestamptz not null,
+    constraint queue_depth_pkey primary key (queue)
+) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
+
+-- The state of a limit that has any: arrives_at is when the bucket of its rate is full again, wake_at when jobs parked behind it
+-- may be looked at again.
+create table wakeful.gate (
+    key        text not null,
+    task       text,
+    arrives_at timestamptz,
+    wake_at    timestamptz,
+    constraint gate_pkey primary key (key)
+) with (fillfactor = 70, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
+
+create index gate_wakes on wakeful.gate (task, wake_at) where wake_at is not null;
+
+-- A slot behind which jobs may be parked came free. Written at every end of a job with a keyed limit (so nobody waits for a row),
+-- taken away by whoever looks at the key next.
+create table wakeful.freed_slot (
+    task text not null,
+    key  text not null
+) with (autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
+
+create index freed_slot_task on wakeful.freed_slot (task, key);
+
+-- How far the fair turns of a queue have come, for each rank. Late by a claim or two: nobody waits for it.
+create table wakeful.fair_clock (
+    queue text        not null,
+    rank  smallint    not null,
+    turn  timestamptz not null,
+    constraint fair_clock_pkey primary key (queue, rank)
+) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
+
 -- ==== 13_schedule.sql
 -- The schedules: what makes jobs by the clock. Workers compute the slots, this table says which of them are taken.
 -- Promise: a slot makes its job once, by the compare-and-set on last_slot in fire_1. next_at is the slot to come: -infinity
@@ -428,7 +559,7 @@ create function wakeful.state_name(state smallint) returns text
         when 3 then 'completed' when 4 then 'dead' when 5 then 'cancelled' end;
 
 -- SQLSTATEs: WF001 stale claim, WF002 duplicate, WF003 invalid option, WF004 not found, WF005 refused in this state,
--- WF006 worker's lease lapsed, WF007 schema mismatch.
+-- WF006 worker's lease lapsed, WF007 schema mismatch, WF008 queue full.
 create function wakeful.refuse(code text, message text, hint text, detail jsonb default null) returns void
     language plpgsql
     set search_path = pg_catalog, pg_temp
@@ -753,6 +884,7 @@ begin
         return query select j.place, null::uuid, 'off' from unnest(jobs) j
             where not exists (select from unnest(wanted) w where w.place = j.place);
     end if;
+    perform wakeful.refuse_when_full(wanted);
     if enqueue_rows.poke then
         speakers := wakeful.speakers(wanted, at);
     end if;
@@ -788,7 +920,8 @@ begin
        or job.run_at is not null and job.delay is not null or job.parent_id is not null and job.correlation_id is null
        or job.id is null or job.task is null or job.payload is null or not isfinite(due_at)
        or not wakeful.is_young(job.id, fresh, at)
-       or exists (select from wakeful.control c where c.kind = 'task' and c.name = job.task and c.enqueuing is not null) then
+       or exists (select from wakeful.control c where c.kind = 'task' and c.name = job.task and c.enqueuing is not null)
+       or exists (select from wakeful.queue_policy r where r.queue = coalesce(job.queue, 'default')) then
         return false;
     end if;
     insert into wakeful.job (
@@ -823,17 +956,18 @@ create function wakeful.insert_asked(jobs wakeful.asked_job[], speakers integer[
 as $$
 #variable_conflict use_column
 declare
+    turns constant timestamptz[] := wakeful.turns_of(jobs);
     inserted integer;
 begin
     insert into wakeful.job (
         id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
-        correlation_id, parent_id, dedup_key, tenant, created_by, payload, metadata)
+        correlation_id, parent_id, dedup_key, tenant, created_by, payload, metadata, turn)
     select j.id, coalesce(j.queue, 'default'), j.task, case when due.at > insert_asked.at then 0 else 1 end,
         -coalesce(j.priority, 0), coalesce(j.max_attempts, 5), coalesce(j.place = any (speakers), false), due.at,
         case when due.at > insert_asked.at then null else insert_asked.at end, j.expires_at, insert_asked.at, insert_asked.at,
         coalesce(j.correlation_id, case when j.parent_id is not null then wakeful.correlation_of(j.parent_id) end, j.id), j.parent_id, j.dedup_key, j.tenant,
-        j.created_by, j.payload, j.metadata
-    from unnest(jobs) j
+        j.created_by, j.payload, j.metadata, case when due.at <= insert_asked.at then turns[j.ordinality] end
+    from unnest(jobs) with ordinality j
     cross join lateral (select coalesce(j.run_at, insert_asked.at + j.delay, insert_asked.at) as at) due
     order by case when j.dedup_key is not null then j.task end, j.dedup_key, j.place
     on conflict do nothing;
@@ -956,6 +1090,66 @@ begin
             union all
             select d.id from wakeful.dead_letter d where d.id = any (ids)
         ) o);
+end
+$$;
+
+-- Refuses jobs for a queue that has as many waiting as it may. Up to a thousand are counted each time; beyond that the last count serves
+-- for a quarter of a second, so that a long line does not slow down who joins it.
+create function wakeful.refuse_when_full(jobs wakeful.asked_job[]) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    asked record;
+    pending bigint;
+begin
+    if not exists (select from wakeful.queue_policy r where r.max_pending is not null) then
+        return;
+    end if;
+    for asked in
+        select r.queue, r.max_pending, count(*) as jobs
+        from unnest(jobs) j join wakeful.queue_policy r on r.queue = coalesce(j.queue, 'default')
+        where r.max_pending is not null group by r.queue, r.max_pending order by r.queue
+    loop
+        pending := wakeful.pending(asked.queue, asked.max_pending);
+        if pending + asked.jobs > asked.max_pending then
+            perform wakeful.refuse('WF008',
+                format('queue %s has %s jobs waiting and may have %s', asked.queue, pending, asked.max_pending),
+                'Try again later, or let it have more.',
+                jsonb_build_object('queue', asked.queue, 'pending', pending, 'max_pending', asked.max_pending));
+        end if;
+    end loop;
+end
+$$;
+
+-- How many jobs of a queue wait, scheduled or ready; counted no further than `most`.
+create function wakeful.pending(queue text, most integer) returns bigint
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+    waiting bigint;
+begin
+    if most > 1000 then
+        select d.pending into waiting from wakeful.queue_depth d where d.queue = pending.queue and d.counted_at > at - interval '250 milliseconds';
+        if found then
+            return waiting;
+        end if;
+    end if;
+    waiting := (select count(*) from (select from wakeful.job j where j.queue = pending.queue and j.state = 1 and j.limit_key is null limit most + 1) j)
+        + (select count(*) from (select from wakeful.job j where j.queue = pending.queue and j.state = 0 limit most + 1) j);
+    if most > 1000 then
+        -- Whoever holds the row is counting too: nobody waits for it.
+        perform from wakeful.queue_depth d where d.queue = pending.queue for update skip locked;
+        if found then
+            update wakeful.queue_depth d set pending = waiting, counted_at = at where d.queue = pending.queue;
+        end if;
+    end if;
+    return waiting;
 end
 $$;
 
@@ -1094,9 +1288,12 @@ begin
         state = case when due_at > at then 0 else 1 end,
         -- One that was ready keeps its place in line.
         ready_at = case when due_at > at then null else coalesce(j.ready_at, at) end,
+        -- Its key may be another one now, if it was parked.
+        limit_key = null,
         updated_at = at
     where j.id = twin.id
     returning * into moved;
+    perform wakeful.give_turns(array[moved.id]) where moved.state = 1;
     perform wakeful.poke(moved.queue, moved.task, moved.run_at, moved.rank, moved.ready_at, moved.id) where move_twin.poke;
 end
 $$;
@@ -1216,13 +1413,13 @@ $$;
 -- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds until there is
 -- something to look for again, null when nothing is known of; suspects tells that jobs wait which must run alone;
 -- cancelled are jobs of this worker that were asked to stop; refused are settlements that did not pass the fence; schedules are
--- those to be fired.
+-- those to be fired; held_back tells that more is in line for the next slot that comes free, but not to be held ready behind busy ones.
 create type wakeful.claimed_job as (
     id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint, rank smallint,
     ready_at timestamptz, run_at timestamptz, created_at timestamptz, started_at timestamptz, lease_expires_at timestamptz,
     expires_at timestamptz, correlation_id uuid, parent_id uuid, origin_id uuid, tenant text, created_by text,
     metadata jsonb, attempts jsonb, saved jsonb, due_in double precision, suspects boolean, cancelled uuid[], refused uuid[],
-    schedules jsonb
+    schedules jsonb, held_back boolean
 );
 
 create type wakeful.position as (rank smallint, ready_at timestamptz, id uuid);
@@ -1255,7 +1452,7 @@ begin
             cross join unnest(tasks) t(task)
             cross join lateral (
                 select j.ctid as tid from wakeful.job j
-                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.suspect
+                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.limit_key is null and j.suspect
                 order by j.rank, j.ready_at, j.id
                 limit choose.want
                 for update skip locked
@@ -1266,9 +1463,9 @@ begin
         -- One range is in order already.
         return array(
             select j.ctid from wakeful.job j
-            where j.queue = queues[1] and j.task = tasks[1] and j.state = 1 and not j.suspect
-              and (j.rank, j.ready_at, j.id) > (after[1].rank, after[1].ready_at, after[1].id)
-            order by j.rank, j.ready_at, j.id
+            where j.queue = queues[1] and j.task = tasks[1] and j.state = 1 and j.limit_key is null and not j.suspect
+              and (j.rank, coalesce(j.turn, j.ready_at), j.id) > (after[1].rank, after[1].ready_at, after[1].id)
+            order by j.rank, coalesce(j.turn, j.ready_at), j.id
             limit choose.want
             for update skip locked);
     end if;
@@ -1278,11 +1475,11 @@ begin
             from unnest(queues, after) q(queue, rank, ready_at, id)
             cross join unnest(tasks) t(task)
             cross join lateral (
-                select j.ctid as tid, j.rank, j.ready_at, j.id
+                select j.ctid as tid, j.rank, coalesce(j.turn, j.ready_at) as ready_at, j.id
                 from wakeful.job j
-                where j.queue = q.queue and j.task = t.task and j.state = 1 and not j.suspect
-                  and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
-                order by j.rank, j.ready_at, j.id
+                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.limit_key is null and not j.suspect
+                  and (j.rank, coalesce(j.turn, j.ready_at), j.id) > (q.rank, q.ready_at, q.id)
+                order by j.rank, coalesce(j.turn, j.ready_at), j.id
                 limit choose.want
             ) c
             order by c.rank, c.ready_at, c.id
@@ -1321,9 +1518,9 @@ begin
     cross join unnest(tasks) t(task)
     cross join lateral (
         select from wakeful.job j
-        where j.queue = q.queue and j.task = t.task and j.state = 1 and not j.suspect
-          and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
-        order by j.rank, j.ready_at, j.id
+        where j.queue = q.queue and j.task = t.task and j.state = 1 and j.limit_key is null and not j.suspect
+          and (j.rank, coalesce(j.turn, j.ready_at), j.id) > (q.rank, q.ready_at, q.id)
+        order by j.rank, coalesce(j.turn, j.ready_at), j.id
         limit 1) r
     limit 1;
 end
@@ -1350,11 +1547,11 @@ as $$
 begin
     return query
     with recursive ready as (
-        (select j.queue, j.task from wakeful.job j where j.state = 1 order by j.queue, j.task limit 1)
+        (select j.queue, j.task from wakeful.job j where j.state = 1 and j.limit_key is null order by j.queue, j.task limit 1)
         union all
         select n.queue, n.task from ready r cross join lateral (
             select j.queue, j.task from wakeful.job j
-            where j.state = 1 and (j.queue, j.task) > (r.queue, r.task) order by j.queue, j.task limit 1) n
+            where j.state = 1 and j.limit_key is null and (j.queue, j.task) > (r.queue, r.task) order by j.queue, j.task limit 1) n
     ), scheduled as (
         (select j.queue, j.task from wakeful.job j where j.state = 0 order by j.queue, j.task limit 1)
         union all
@@ -1362,7 +1559,865 @@ begin
             select j.queue, j.task from wakeful.job j
             where j.state = 0 and (j.queue, j.task) > (s.queue, s.task) order by j.queue, j.task limit 1) n
     )
-    select r.queue::text, r.task::text from ready r union select s.queue::text, s.task::text from scheduled s;
+    select r.queue::text, r.task::text from ready r union select s.queue::text, s.task::text from scheduled s
+    union
+    -- Parked ones that may start.
+    select p.queue::text, p.task::text
+    from (select f.key from wakeful.freed_slot f union select g.key from wakeful.gate g where g.wake_at is not null) k
+    cross join lateral (select j.queue, j.task from wakeful.job j where j.limit_key = k.key and j.state = 1 limit 1) p;
+end
+$$;
+
+-- ==== 41_gate.sql
+-- Gates: how many jobs may start now, of a task, of a queue, of a key, or behind a breaker.
+-- Promise: a limit is never exceeded over all workers. Who wants to start jobs behind a gate locks it, and counts what runs in a later
+--   statement. A slot comes free when its job does not run any more, however that came about.
+-- Locks: an advisory lock for each gate, to the end of the transaction, and the rows of breakers that are not trusted. Nobody waits for
+--   either: who finds one taken comes back in a moment. In a transaction with an old snapshot all gates are shut.
+
+-- A queue and task of which something is said. The gates that it is behind are null where there are none.
+create type wakeful.steered_pair as (
+    queue text, task text, task_gate text, queue_gate text, breaker text, keyed_by text, key_path text[], limited boolean,
+    fair boolean, ageing interval
+);
+
+-- A gate with the number of jobs that may pass it now (null: any), the seconds until it is worth asking again, and whether someone else
+-- has it.
+create type wakeful.gate_state as (name text, room integer, wait double precision, busy boolean);
+
+create function wakeful.task_gate(task text) returns text
+    language sql immutable parallel safe return 'task ' || task;
+
+create function wakeful.queue_gate(queue text) returns text
+    language sql immutable parallel safe return 'queue ' || queue;
+
+-- The gate of a key. A long one is told by its hash; jobs without the key share a gate.
+create function wakeful.key_gate(task text, key text) returns text
+    language sql immutable parallel safe
+    return 'task ' || task || ' key ' || case when octet_length(key) > 200 then md5(key) else coalesce(key, '') end;
+
+-- The pairs of which something is said that changes how they are claimed.
+create function wakeful.steered_pairs(queues text[], tasks text[]) returns wakeful.steered_pair[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return array(
+        select row(q.queue, t.task,
+            case when p.keyed_by is null and num_nonnulls(p.concurrency, p.every) > 0 then wakeful.task_gate(t.task) end,
+            case when num_nonnulls(r.concurrency, r.every) > 0 then wakeful.queue_gate(q.queue) end,
+            p.breaker, p.keyed_by, p.key_path, p.task is not null or num_nonnulls(r.concurrency, r.every) > 0,
+            coalesce(r.fair, false), r.ageing)::wakeful.steered_pair
+        from unnest(queues) q(queue)
+        cross join unnest(tasks) t(task)
+        left join wakeful.task_policy p on p.task = t.task
+        left join wakeful.queue_policy r on r.queue = q.queue and (num_nonnulls(r.concurrency, r.every, r.ageing) > 0 or r.fair)
+        where p.task is not null or r.queue is not null);
+end
+$$;
+
+-- Takes those of the gates that nobody else has.
+create function wakeful.take_gates(names text[]) returns text[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return array(
+        select n.name from unnest(names) n(name)
+        where pg_try_advisory_xact_lock(hashtextextended('wakeful.gate ' || n.name, 0)));
+end
+$$;
+
+-- How many starts the rate of a gate allows now: one every `every`, `burst` at once.
+create function wakeful.tokens(arrives_at timestamptz, every interval, burst integer, at timestamptz) returns integer
+    language sql immutable parallel safe
+    return burst - ceil(extract(epoch from greatest(arrives_at - at, interval '0')) / extract(epoch from every))::integer;
+
+-- The seconds until it allows one.
+create function wakeful.token_in(arrives_at timestamptz, every interval, burst integer, at timestamptz) returns double precision
+    language sql immutable parallel safe
+    return greatest(0.001, extract(epoch from arrives_at - at - (burst - 1) * every))::double precision;
+
+-- The state of gates that the caller has taken, of a task, a queue, or a key of `task`.
+create function wakeful.gate_states(names text[], tasks text[], queues text[], at timestamptz) returns wakeful.gate_state[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+begin
+    return array(
+        select row(s.name, least(s.concurrency - s.running, s.tokens),
+            case when s.tokens <= 0 then wakeful.token_in(s.arrives_at, s.every, s.burst, gate_states.at) end,
+            false)::wakeful.gate_state
+        from (
+            select n.name, l.concurrency, l.every, l.burst, g.arrives_at,
+                case when l.every is not null then wakeful.tokens(g.arrives_at, l.every, l.burst, gate_states.at) end as tokens,
+                case when l.concurrency is null then 0
+                    when n.queue is not null then (
+                        select count(*) from wakeful.job j where j.queue = n.queue and j.state = 2 and j.queue_slot)
+                    else (select count(*) from wakeful.job j where j.limit_key = n.name and j.state = 2) end::integer as running
+            from unnest(names, tasks, queues) n(name, task, queue)
+            cross join lateral (
+                select p.concurrency, p.every, p.burst from wakeful.task_policy p where p.task = n.task and n.queue is null
+                union all
+                select r.concurrency, r.every, r.burst from wakeful.queue_policy r where r.queue = n.queue
+            ) l
+            left join wakeful.gate g on g.key = n.name
+        ) s);
+end
+$$;
+
+-- The state of the breakers that are not trusted, of those named; the others do not matter. One that is to be asked for probes is
+-- locked.
+create function wakeful.breaker_states(names text[], at timestamptz) returns wakeful.gate_state[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    states wakeful.gate_state[] := '{}';
+    seen wakeful.breaker;
+    held wakeful.breaker;
+begin
+    for seen in select b.* from wakeful.breaker b where b.attentive and b.name = any (names) order by b.name loop
+        if seen.state = 'open' and seen.probe_at > at then
+            states := states || row(seen.name, 0, null, false)::wakeful.gate_state;
+            continue;
+        end if;
+        select b.* into held from wakeful.breaker b where b.name = seen.name for update skip locked;
+        if found then
+            states := states || row(seen.name, wakeful.room_behind(held, at), null, false)::wakeful.gate_state;
+        else
+            states := states || row(seen.name, 0, null, true)::wakeful.gate_state;
+        end if;
+    end loop;
+    return states;
+end
+$$;
+
+-- The state of all gates of these pairs but those of keys.
+create function wakeful.gates_of(pairs wakeful.steered_pair[], at timestamptz) returns wakeful.gate_state[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    names text[];
+    tasks text[];
+    queues text[];
+    taken text[];
+begin
+    select array_agg(g.name), array_agg(g.task), array_agg(g.queue) into names, tasks, queues
+    from (
+        select p.task_gate as name, p.task, null as queue from unnest(pairs) p where p.task_gate is not null
+        union
+        select p.queue_gate, null, p.queue from unnest(pairs) p where p.queue_gate is not null
+        order by 1
+    ) g;
+    taken := wakeful.take_gates(names);
+    -- A later statement than the one that took them.
+    return array(select s from unnest(wakeful.gate_states(names, tasks, queues, at)) s where s.name = any (taken))
+        || array(select row(n.name, 0, null, true)::wakeful.gate_state from unnest(names) n(name) where n.name <> all (taken))
+        || array(
+            select row('breaker ' || b.name, b.room, b.wait, b.busy)::wakeful.gate_state
+            from unnest(wakeful.breaker_states(array(
+                select distinct p.breaker from unnest(pairs) p where p.breaker is not null), at)) b);
+end
+$$;
+
+-- A running job that counts against a limit has ended, by whichever end.
+create type wakeful.slot as (queue text, task text, limit_key text);
+
+-- Has whoever waits for these slots look for them: what is parked behind a key is marked, and sleepers are poked.
+create function wakeful.free_slots(slots wakeful.slot[]) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_sort = off
+as $$
+#variable_conflict use_column
+begin
+    insert into wakeful.freed_slot (task, key)
+    select distinct s.task, s.limit_key from unnest(slots) s
+    where exists (select from wakeful.task_policy p where p.task = s.task and p.keyed_by is not null);
+    -- Who is parked behind it, else who is in line: of the same task, or of any if the slot was the queue's.
+    perform wakeful.poke(w.queue, w.task, wakeful.now(), null, null, null)
+    from (
+        select distinct coalesce(parked.queue, same.queue, other.queue) as queue, coalesce(parked.task, same.task, other.task) as task
+        from (select distinct s.queue, s.task, s.limit_key from unnest(slots) s) s
+        left join lateral (
+            select j.queue, j.task from wakeful.job j where j.limit_key = s.limit_key and j.state = 1
+            order by j.rank, coalesce(j.turn, j.ready_at), j.id limit 1) parked on true
+        left join lateral (
+            select j.queue, j.task from wakeful.job j
+            where parked.queue is null and j.queue = s.queue and j.task = s.task and j.state = 1 and j.limit_key is null
+            order by j.rank, coalesce(j.turn, j.ready_at), j.id limit 1) same on true
+        left join lateral (
+            select j.queue, j.task from wakeful.job j
+            where parked.queue is null and same.queue is null and j.queue = s.queue and j.state = 1 and j.limit_key is null
+            order by j.queue, j.task, j.rank, coalesce(j.turn, j.ready_at), j.id limit 1) other on true
+    ) w where w.queue is not null;
+end
+$$;
+
+-- Keeps in mind that jobs are parked behind these keys, which the caller has taken and let some through: until when, or that
+-- there is room for more.
+create function wakeful.mark_gates(keys text[], tasks text[], at timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    found record;
+begin
+    for found in
+        select s.name, s.room, s.wait, k.task,
+            exists (select from wakeful.job j where j.limit_key = s.name and j.state = 1) as parked
+        from unnest(wakeful.gate_states(keys, tasks, null, at)) s
+        join unnest(keys, tasks) k(key, task) on k.key = s.name
+    loop
+        if found.parked and found.room > 0 then
+            insert into wakeful.freed_slot (task, key) values (found.task, found.name);
+        end if;
+        update wakeful.gate g
+        set wake_at = case when found.parked and found.wait is not null then mark_gates.at + make_interval(secs => found.wait) end
+        where g.key = found.name and (g.wake_at is not null or found.parked and found.wait is not null);
+    end loop;
+end
+$$;
+
+-- The seconds until the next probe of a breaker, or the next start that a rate allows, of jobs of these tasks; null for none.
+create function wakeful.next_gate(tasks text[]) returns double precision
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+    probe_at timestamptz;
+    wake_at timestamptz;
+begin
+    select min(b.probe_at) into probe_at from wakeful.breaker b
+    where b.state = 'open' and exists (select from wakeful.task_policy p where p.breaker = b.name and p.task = any (tasks));
+    select min(g.wake_at) into wake_at from wakeful.gate g where g.task = any (tasks) and g.wake_at is not null;
+    return case when num_nonnulls(probe_at, wake_at) > 0 then greatest(0.01, extract(epoch from least(probe_at, wake_at) - at)) end;
+end
+$$;
+
+-- ==== 41_pick.sql
+-- Picking: which jobs of steered tasks and queues may start now.
+-- Promise: in the order of the line, as far as the gates allow. Jobs behind a gate of a whole task, queue or breaker stay in line, and their
+--   range of the index is not read while it is shut. Jobs behind the full gate of a key are parked: taken out of line once,
+--   and found by their key when a slot comes free. So nobody walks over the same blocked jobs again and again.
+-- Locks: gates (see there); the jobs that are picked or parked, skipping locked ones.
+
+-- A job that may start. `rank` and `place` say where it stands among jobs of other tasks, `ordinal` among those picked with it,
+-- `line_rank` is its own. `key` is the gate of its key.
+create type wakeful.pick as (
+    id uuid, queue text, task text, rank smallint, place timestamptz, ordinal bigint, line_rank smallint, turn timestamptz,
+    limit_key text, queue_slot boolean, breaker text, key text, parked boolean
+);
+
+-- What picking came to. `keys` are gates of keys behind which jobs are parked, and which have to be marked once the picked jobs have
+-- started; busy: something may be had in a moment; held_back: there is more, but no slot that is free.
+create type wakeful.picking as (picks wakeful.pick[], keys text[], key_tasks text[], busy boolean, held_back boolean);
+
+-- The ranks at which jobs of this pair are in line.
+create function wakeful.ranks_in(queue text, task text) returns smallint[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+declare
+    ranks smallint[] := '{}';
+    next smallint := -101;
+begin
+    loop
+        select j.rank into next from wakeful.job j
+        where j.queue = ranks_in.queue and j.task = ranks_in.task and j.state = 1 and j.limit_key is null and j.rank > next
+        order by j.rank limit 1;
+        exit when not found;
+        ranks := ranks || next;
+    end loop;
+    return ranks;
+end
+$$;
+
+-- The first `look` jobs in line of these pairs, in order. In a queue with ageing each rank is a line of its own, and who has waited
+-- counts as higher. A fair queue stands among others by the oldest of its first jobs.
+create function wakeful.heads(pairs wakeful.steered_pair[], look integer, alone boolean, at timestamptz) returns wakeful.pick[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_sort = off
+as $$
+#variable_conflict use_column
+begin
+    return array(
+        select row(o.id, o.queue, o.task, o.rank, o.place, row_number() over (order by o.rank, o.place, o.line_place, o.id),
+            o.line_rank, o.turn, coalesce(o.key, o.task_gate, o.queue_gate), o.queue_gate is not null, o.breaker, o.key, false)::wakeful.pick
+        from (
+            select h.id, p.queue, p.task, p.task_gate, p.queue_gate, p.breaker, h.turn, h.line_place, h.rank as line_rank,
+                greatest(-100, case when p.ageing is null then h.rank
+                    else h.rank - floor(extract(epoch from heads.at - h.ready_at) / extract(epoch from p.ageing)) end)::smallint as rank,
+                case when p.fair then min(h.ready_at) over (partition by p.queue) else h.ready_at end as place,
+                case p.keyed_by when 'tenant' then wakeful.key_gate(p.task, h.tenant)
+                    when 'payload' then wakeful.key_gate(p.task, h.payload #>> p.key_path) end as key
+            from unnest(pairs) p
+            cross join lateral unnest(case when p.ageing is null then array[null::smallint] else wakeful.ranks_in(p.queue, p.task) end) r(rank)
+            cross join lateral (
+                (select j.id, j.rank, j.ready_at, j.turn, coalesce(j.turn, j.ready_at) as line_place, j.tenant, j.payload
+                from wakeful.job j
+                where not heads.alone and r.rank is null and j.queue = p.queue and j.task = p.task and j.state = 1
+                  and j.limit_key is null and not j.suspect and (j.expires_at is null or j.expires_at > heads.at)
+                order by j.rank, coalesce(j.turn, j.ready_at), j.id limit look)
+                union all
+                (select j.id, j.rank, j.ready_at, j.turn, coalesce(j.turn, j.ready_at), j.tenant, j.payload
+                from wakeful.job j
+                where not heads.alone and r.rank is not null and j.queue = p.queue and j.task = p.task and j.state = 1
+                  and j.limit_key is null and j.rank = r.rank and not j.suspect and (j.expires_at is null or j.expires_at > heads.at)
+                order by j.rank, coalesce(j.turn, j.ready_at), j.id limit look)
+                union all
+                (select j.id, j.rank, j.ready_at, j.turn, coalesce(j.turn, j.ready_at), j.tenant, j.payload
+                from wakeful.job j
+                where heads.alone and (r.rank is null or j.rank = r.rank) and j.queue = p.queue and j.task = p.task and j.state = 1
+                  and j.limit_key is null and j.suspect and (j.expires_at is null or j.expires_at > heads.at)
+                order by j.rank, j.ready_at, j.id limit look)
+            ) h
+        ) o
+        order by o.rank, o.place, o.line_place, o.id
+        limit look);
+end
+$$;
+
+-- The first jobs parked behind these keys, as many of each as there is room for.
+create function wakeful.parked_heads(states wakeful.gate_state[], pairs wakeful.steered_pair[], want integer) returns wakeful.pick[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_sort = off
+as $$
+#variable_conflict use_column
+begin
+    return array(
+        select row(h.id, h.queue, h.task, h.rank, h.ready_at, row_number() over (order by h.rank, h.line_place, h.id) - 1000000,
+            h.rank, h.turn, s.name, p.queue_gate is not null, p.breaker, s.name, true)::wakeful.pick
+        from unnest(states) s
+        cross join lateral (
+            select j.id, j.queue, j.task, j.rank, j.ready_at, j.turn, coalesce(j.turn, j.ready_at) as line_place
+            from wakeful.job j
+            where j.limit_key = s.name and j.state = 1
+            order by j.rank, coalesce(j.turn, j.ready_at), j.id
+            limit least(s.room, want)
+        ) h
+        join unnest(pairs) p on p.queue = h.queue and p.task = h.task
+        where s.room > 0);
+end
+$$;
+
+-- Goes through candidates in order: who passes all its gates, and who has to be parked because only its key is full. Of those behind
+-- gates `free` may pass; cut: there were more.
+create function wakeful.pass_gates(
+    candidates wakeful.pick[], want integer, free integer, inout gates wakeful.gate_state[],
+    out passed wakeful.pick[], out parked wakeful.pick[], out cut boolean)
+    language plpgsql immutable
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    names constant text[] := array(select g.name from unnest(gates) g);
+    rooms integer[] := array(select g.room from unnest(gates) g);
+    candidate wakeful.pick;
+    places integer[];
+    shut integer[];
+    i integer;
+    left_free integer := free;
+begin
+    passed := '{}';
+    parked := '{}';
+    cut := false;
+    foreach candidate in array candidates loop
+        exit when cardinality(passed) >= want;
+        if candidate.limit_key is null and candidate.breaker is null then
+            passed := passed || candidate;
+            continue;
+        end if;
+        places := array_remove(array[
+            array_position(names, 'breaker ' || candidate.breaker),
+            array_position(names, candidate.limit_key),
+            case when candidate.queue_slot then nullif(array_position(names, wakeful.queue_gate(candidate.queue)),
+                array_position(names, candidate.limit_key)) end], null);
+        shut := '{}';
+        foreach i in array places loop
+            if rooms[i] <= 0 then
+                shut := shut || i;
+            end if;
+        end loop;
+        if shut = '{}' and left_free > 0 then
+            passed := passed || candidate;
+            left_free := left_free - 1;
+            foreach i in array places loop
+                rooms[i] := rooms[i] - 1;
+            end loop;
+        elsif shut = '{}' then
+            cut := true;
+        elsif cardinality(shut) = 1 and names[shut[1]] = candidate.key and not (gates[shut[1]]).busy and not candidate.parked then
+            parked := parked || candidate;
+        end if;
+    end loop;
+    gates := array(
+        select row(g.name, r.room, g.wait, g.busy)::wakeful.gate_state
+        from unnest(gates) with ordinality g(name, room, wait, busy, place)
+        join unnest(rooms) with ordinality r(room, place) using (place) order by g.place);
+end
+$$;
+
+-- Locks the picked jobs that nobody else has, and returns those.
+create function wakeful.lock_picks(picks wakeful.pick[]) returns wakeful.pick[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+    locked constant uuid[] := array(
+        select j.id from wakeful.job j
+        where j.id = any (array(select p.id from unnest(picks) p)) and j.state + 0 = 1
+        for update skip locked);
+begin
+    if cardinality(locked) = cardinality(picks) then
+        return picks;
+    end if;
+    return array(select p from unnest(picks) p where p.id = any (locked));
+end
+$$;
+
+-- Takes jobs out of line that wait for their key.
+create function wakeful.park(picks wakeful.pick[], at timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off
+    set enable_nestloop = off set enable_hashjoin = on
+as $$
+declare
+    held constant wakeful.pick[] := wakeful.lock_picks(picks);
+    ids constant uuid[] := array(select h.id from unnest(held) h);
+begin
+    update wakeful.job j set limit_key = h.key, updated_at = park.at
+    from unnest(held) h where j.id = any (ids) and j.id = h.id;
+end
+$$;
+
+-- The states of gates, with those of the candidates' keys that are not among them yet.
+create function wakeful.with_keys(gates wakeful.gate_state[], candidates wakeful.pick[], at timestamptz) returns wakeful.gate_state[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    names text[];
+    tasks text[];
+    taken text[];
+begin
+    select array_agg(k.key), array_agg(k.task) into names, tasks
+    from (
+        select distinct c.key, c.task from unnest(candidates) c
+        where c.key is not null and c.key <> all (array(select g.name from unnest(gates) g))
+    ) k;
+    if names is null then
+        return gates;
+    end if;
+    taken := wakeful.take_gates(names);
+    return gates
+        || array(select s from unnest(wakeful.gate_states(names, tasks, null, at)) s where s.name = any (taken))
+        || array(select row(n.name, 0, null, true)::wakeful.gate_state from unnest(names) n(name) where n.name <> all (taken));
+end
+$$;
+
+-- Takes the gates of keys behind which jobs are parked that may start: a slot came free, or the rate allows one.
+create function wakeful.revive(tasks text[], most integer, at timestamptz, out keys text[], out key_tasks text[])
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    taken text[];
+begin
+    select array_agg(k.key), array_agg(k.task) into keys, key_tasks
+    from (
+        select distinct f.key, f.task from (
+            select f.key, f.task from unnest(tasks) t(task) cross join lateral (
+                select f.key, f.task from wakeful.freed_slot f where f.task = t.task limit most) f
+            union all
+            select g.key, g.task from unnest(tasks) t(task) cross join lateral (
+                select g.key, g.task from wakeful.gate g
+                where g.task = t.task and g.wake_at is not null and g.wake_at <= revive.at order by g.wake_at limit most) g
+        ) f limit most
+    ) k;
+    if keys is null then
+        keys := '{}';
+        key_tasks := '{}';
+        return;
+    end if;
+    taken := wakeful.take_gates(keys);
+    select coalesce(array_agg(k.key), '{}'), coalesce(array_agg(k.task), '{}') into keys, key_tasks
+    from unnest(keys, key_tasks) k(key, task) where k.key = any (taken);
+    delete from wakeful.freed_slot f where f.task = any (key_tasks) and f.key = any (keys);
+end
+$$;
+
+-- Picks up to `want` jobs of these pairs, of those behind gates up to `free`.
+create function wakeful.pick(pairs wakeful.steered_pair[], want integer, free integer, alone boolean, at timestamptz)
+    returns wakeful.picking
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    limited constant boolean := exists (select from unnest(pairs) p where p.limited);
+    made wakeful.picking;
+    gates wakeful.gate_state[] := '{}';
+    open wakeful.steered_pair[] := pairs;
+    fresh wakeful.pick[];
+    passing record;
+    seen uuid[] := '{}';
+    -- Turns that have been taken are not to be had any more by who comes next: few are held ready behind busy slots.
+    most constant integer := least(want, free + 16);
+    look constant integer := greatest(most + 16, 32);
+    looked integer;
+begin
+    made := row('{}', '{}', '{}', false, false);
+    if limited and current_setting('transaction_isolation') <> 'read committed' then
+        -- What an old snapshot counts is not what runs.
+        open := array(select p from unnest(pairs) p where not p.limited);
+    elsif limited then
+        gates := wakeful.gates_of(pairs, at);
+        if free > 0 and not alone then
+            select r.keys, r.key_tasks into made.keys, made.key_tasks
+            from wakeful.revive(array(select distinct p.task from unnest(pairs) p where p.keyed_by is not null), 64, at) r;
+            gates := gates || wakeful.gate_states(made.keys, made.key_tasks, null, at);
+        end if;
+    end if;
+    for round in 1..8 loop
+        if limited then
+            open := array(
+                select p from unnest(open) p
+                where not exists (
+                    select from unnest(gates) g
+                    where g.room <= 0 and g.name in (p.task_gate, p.queue_gate, 'breaker ' || p.breaker)));
+        end if;
+        fresh := wakeful.heads(open, look + cardinality(seen), alone, at);
+        looked := cardinality(fresh);
+        if seen <> '{}' then
+            fresh := array(select c from unnest(fresh) c where c.id <> all (seen) order by c.ordinal);
+        end if;
+        if round = 1 and made.keys <> '{}' then
+            fresh := array(
+                select c from (select u.* from unnest(fresh) u union all select u.* from unnest(wakeful.parked_heads(gates, pairs, most)) u) c
+                order by c.rank, c.place, c.ordinal);
+        end if;
+        exit when fresh = '{}';
+        if limited then
+            gates := wakeful.with_keys(gates, fresh, at);
+            select * into passing from wakeful.pass_gates(fresh, most - cardinality(made.picks),
+                free - (select count(*) from unnest(made.picks) p where p.limit_key is not null or p.breaker is not null)::integer, gates);
+            gates := passing.gates;
+            made.picks := made.picks || wakeful.lock_picks(passing.passed);
+            made.held_back := made.held_back or passing.cut;
+            if passing.parked <> '{}' and not alone then
+                perform wakeful.park(passing.parked, at);
+                select made.keys || array_agg(k.key), made.key_tasks || array_agg(k.task) into made.keys, made.key_tasks
+                from (select distinct c.key, c.task from unnest(passing.parked) c where c.key <> all (made.keys)) k
+                having count(*) > 0;
+            end if;
+        else
+            made.picks := made.picks || wakeful.lock_picks(fresh[1:most - cardinality(made.picks)]);
+        end if;
+        made.held_back := made.held_back or cardinality(made.picks) >= most and most < want;
+        exit when cardinality(made.picks) >= most or looked < look + cardinality(seen) or made.held_back;
+        seen := seen || array(select c.id from unnest(fresh) c);
+        made.busy := round = 8;
+    end loop;
+    made.busy := made.busy or exists (select from unnest(gates) g where g.busy);
+    return made;
+end
+$$;
+
+-- ==== 41_start.sql
+-- Starting what was picked, and what there is to know afterwards.
+-- Promise: of plain and of picked jobs the first in line are started. From its start on a job counts against its limits and has paid for its
+--   rates, in the transaction that holds their gates.
+-- Locks: none beyond those of picking.
+
+-- Of the jobs chosen from plain tasks (where their rows are) and those picked, the first `want` in line.
+create function wakeful.first_in_line(want integer, inout tids tid[], inout picks wakeful.pick[])
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    plain constant tid[] := tids;
+    picked constant wakeful.pick[] := picks;
+    taken uuid[];
+begin
+    if cardinality(plain) + cardinality(picked) <= want then
+        return;
+    end if;
+    taken := array(
+        select m.id from (
+            select j.id, j.rank, coalesce(j.turn, j.ready_at) as place, 0 as ordinal from wakeful.job j where j.ctid = any (plain)
+            union all
+            select p.id, p.rank, p.place, p.ordinal from unnest(picked) p
+        ) m
+        order by m.rank, m.place, m.ordinal, m.id limit want);
+    tids := array(select j.ctid from wakeful.job j where j.ctid = any (plain) and j.id = any (taken));
+    picks := array(select p from unnest(picked) p where p.id = any (taken));
+end
+$$;
+
+-- Pays for starts: the rates of the gates that they pass.
+create function wakeful.pay(picks wakeful.pick[], at timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    insert into wakeful.gate as g (key, task, arrives_at)
+    select s.key, s.task, pay.at + s.starts * s.every
+    from (
+        select p.limit_key as key, p.task, l.every, count(*) as starts
+        from unnest(picks) p join wakeful.task_policy l on l.task = p.task
+        where l.every is not null and (p.key is not null or p.limit_key = wakeful.task_gate(p.task))
+        group by p.limit_key, p.task, l.every
+        union all
+        select wakeful.queue_gate(p.queue), null, l.every, count(*)
+        from unnest(picks) p join wakeful.queue_policy l on l.queue = p.queue
+        where l.every is not null and p.queue_slot
+        group by p.queue, l.every
+    ) s
+    on conflict on constraint gate_pkey do update
+    set arrives_at = greatest(g.arrives_at, pay.at) + (excluded.arrives_at - pay.at);
+end
+$$;
+
+-- Starts picked jobs: they count against their limits from here on, pay for their rates, and are noted as probes.
+create function wakeful.start_picked(worker_id uuid, picks wakeful.pick[], lease interval, at timestamptz)
+    returns setof wakeful.claimed_job
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off
+    set enable_nestloop = off set enable_hashjoin = on
+as $$
+#variable_conflict use_column
+declare
+    ids constant uuid[] := array(select p.id from unnest(picks) p);
+begin
+    return query
+    update wakeful.job j
+    set state = 2, attempt = j.attempt + 1, epoch = j.epoch + 1, worker_id = start_picked.worker_id, started_at = start_picked.at,
+        lease_expires_at = start_picked.at + start_picked.lease, limit_key = p.limit_key, queue_slot = p.queue_slot,
+        updated_at = start_picked.at
+    from unnest(picks) p
+    where j.id = any (ids) and j.id = p.id
+    returning j.id, j.task::text, j.queue::text, j.payload::jsonb, j.attempt, j.max_attempts, j.epoch, p.rank,
+        p.place, j.run_at, j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id,
+        j.parent_id, j.origin_id, j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.saved,
+        null::double precision, null::boolean, null::uuid[], null::uuid[], null::jsonb, null::boolean;
+    if exists (select from unnest(picks) p where p.limit_key is not null or p.breaker is not null) then
+        perform wakeful.pay(picks, start_picked.at);
+        insert into wakeful.probe as b (breaker, holder, epoch)
+        select p.breaker, j.id, j.epoch
+        from unnest(picks) p join wakeful.job j on j.id = p.id
+        where j.id = any (ids) and p.breaker in (select b.name from wakeful.breaker b where b.state = 'half_open')
+        on conflict on constraint probe_pkey do update set epoch = excluded.epoch, until = null;
+    end if;
+    perform wakeful.advance_turns(picks);
+end
+$$;
+
+-- What a worker has to know whose lane took `taken` of `want` from these pairs: when to look again. Who got nothing, and does not
+-- mind the clock, leaves that to others. Who is full pokes those who are not.
+create function wakeful.after_picking(
+    report wakeful.claimed_job, pairs wakeful.steered_pair[], taken integer, want integer, pass_on boolean, worker_id uuid, tasks text[])
+    returns wakeful.claimed_job
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    at constant timestamptz := wakeful.now();
+    more wakeful.steered_pair;
+begin
+    if taken < want and report.held_back is not true then
+        if taken > 0 or wakeful.minds_the_clock(after_picking.worker_id, array(select p.queue from unnest(pairs) p), tasks) then
+            report.due_in := least(report.due_in, wakeful.next_gate(tasks), wakeful.next_token(pairs, at));
+        end if;
+    elsif want <= 0 or pass_on then
+        foreach more in array wakeful.waiting_at_open_gates(pairs, at) loop
+            perform wakeful.poke(more.queue, more.task, at, null, null, null);
+        end loop;
+    end if;
+    return report;
+end
+$$;
+
+-- The seconds until a rate on a whole task or queue allows a start that something waits for; null for none.
+create function wakeful.next_token(pairs wakeful.steered_pair[], at timestamptz) returns double precision
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+begin
+    return (
+        select min(wakeful.token_in(g.arrives_at, l.every, l.burst, next_token.at))
+        from unnest(pairs) p
+        cross join lateral (
+            select p.task_gate as name, t.every, t.burst from wakeful.task_policy t where t.task = p.task and p.task_gate is not null
+            union all
+            select p.queue_gate, r.every, r.burst from wakeful.queue_policy r where r.queue = p.queue and p.queue_gate is not null
+        ) l
+        join wakeful.gate g on g.key = l.name
+        where l.every is not null and wakeful.tokens(g.arrives_at, l.every, l.burst, next_token.at) <= 0
+          and exists (
+            select from wakeful.job j where j.queue = p.queue and j.task = p.task and j.state = 1 and j.limit_key is null and not j.suspect));
+end
+$$;
+
+-- A pair in which jobs wait that nothing holds up, as far as can be seen without taking its gates.
+create function wakeful.waiting_at_open_gates(pairs wakeful.steered_pair[], at timestamptz) returns wakeful.steered_pair[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+begin
+    return array(
+        select p from unnest(pairs) p
+        where not exists (
+            select from wakeful.breaker b where b.name = p.breaker and (b.state = 'half_open' or b.probe_at > waiting_at_open_gates.at))
+          and not exists (
+            select from unnest(wakeful.gate_states(array_remove(array[p.task_gate], null), array[p.task], null, waiting_at_open_gates.at)
+                || wakeful.gate_states(array_remove(array[p.queue_gate], null), null, array[p.queue], waiting_at_open_gates.at)) g
+            where g.room <= 0)
+          and (exists (
+                select from wakeful.job j
+                where j.queue = p.queue and j.task = p.task and j.state = 1 and j.limit_key is null and not j.suspect)
+            or exists (select from wakeful.freed_slot f where f.task = p.task)
+            or exists (select from wakeful.gate g where g.task = p.task and g.wake_at <= waiting_at_open_gates.at))
+        limit 1);
+end
+$$;
+
+-- ==== 41_turn.sql
+-- Fair turns: in a fair queue the tenants take turns, each by its weight, however many jobs one of them has.
+-- Promise: one stored place in line (`turn`) for each job, given when it becomes ready: behind the last one of its tenant that waits, and not
+--   before the point that the queue has come to. Nobody is locked for it: two producers who enqueue for one tenant at the same
+--   moment may give a turn twice. Turns are times on a clock of the queue's own, which a claim moves on; they say nothing of
+--   real time.
+-- Locks: none in a producer's transaction; a claim moves the queue's clock unless someone else is doing so.
+
+-- The turns of jobs that become ready in this order; null where their queue is not fair.
+create function wakeful.turns(queues text[], tenants text[], ranks smallint[]) returns timestamptz[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+begin
+    if not exists (select from wakeful.queue_policy r where r.fair and r.queue = any (queues)) then
+        return null;
+    end if;
+    return array(
+        with asked as materialized (
+            select a.queue, coalesce(a.tenant, '') as tenant, a.rank, a.place,
+                row_number() over (partition by a.queue, a.tenant, a.rank order by a.place) as nth
+            from unnest(queues, tenants, ranks) with ordinality a(queue, tenant, rank, place)
+        ), line as materialized (
+            select l.queue, l.tenant, l.rank, s.step,
+                greatest(coalesce(c.turn, '2000-01-01 00:00:00+00'), coalesce(last.turn + s.step, '2000-01-01 00:00:00+00')) as start
+            from (select distinct a.queue, a.tenant, a.rank from asked a) l
+            join wakeful.queue_policy r on r.queue = l.queue and r.fair
+            cross join lateral (
+                select interval '1 millisecond' / coalesce((r.weights ->> l.tenant)::double precision, 1) as step) s
+            left join wakeful.fair_clock c on c.queue = l.queue and c.rank = l.rank
+            left join lateral (
+                select j.turn from wakeful.job j
+                where j.queue = l.queue and coalesce(j.tenant::text, '') = l.tenant and j.rank = l.rank and j.state = 1
+                  and j.turn is not null
+                order by j.turn desc limit 1) last on true
+        )
+        select l.start + (a.nth - 1) * l.step
+        from asked a left join line l on l.queue = a.queue and l.tenant = a.tenant and l.rank = a.rank
+        order by a.place);
+end
+$$;
+
+-- The turns of asked jobs; null when none of their queues is fair.
+create function wakeful.turns_of(jobs wakeful.asked_job[]) returns timestamptz[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not exists (select from wakeful.queue_policy r where r.fair) then
+        return null;
+    end if;
+    return wakeful.turns(
+        array(select coalesce(j.queue, 'default') from unnest(jobs) j), array(select j.tenant from unnest(jobs) j),
+        array(select (-coalesce(j.priority, 0))::smallint from unnest(jobs) j));
+end
+$$;
+
+-- Gives ready jobs their turns: such as were scheduled, or waited in line before their queue became fair. The rows are the caller's.
+create function wakeful.give_turns(ids uuid[]) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off
+    set enable_nestloop = off set enable_hashjoin = on
+as $$
+#variable_conflict use_column
+declare
+    jobs wakeful.job[];
+    given timestamptz[];
+begin
+    if not exists (select from wakeful.queue_policy r where r.fair) then
+        return;
+    end if;
+    jobs := array(select j from wakeful.job j where j.id = any (ids) order by j.ready_at, j.id);
+    given := wakeful.turns(array(select j.queue::text from unnest(jobs) j), array(select j.tenant::text from unnest(jobs) j),
+        array(select j.rank from unnest(jobs) j));
+    update wakeful.job j set turn = g.turn
+    from (
+        select r.id, t.turn
+        from (select j.id, row_number() over () as place from unnest(jobs) j) r
+        join unnest(given) with ordinality t(turn, place) on t.place = r.place
+    ) g
+    where j.id = any (ids) and j.id = g.id and j.turn is distinct from g.turn;
+end
+$$;
+
+-- Moves the clocks of fair queues on to the turns that have been taken.
+create function wakeful.advance_turns(picks wakeful.pick[]) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    reached record;
+begin
+    for reached in
+        select p.queue, p.line_rank as rank, max(p.turn) as turn from unnest(picks) p where p.turn is not null
+        group by p.queue, p.line_rank order by 1, 2
+    loop
+        perform from wakeful.fair_clock c where c.queue = reached.queue and c.rank = reached.rank for update skip locked;
+        if found then
+            update wakeful.fair_clock c set turn = reached.turn
+            where c.queue = reached.queue and c.rank = reached.rank and c.turn < reached.turn;
+        elsif not exists (select from wakeful.fair_clock c where c.queue = reached.queue and c.rank = reached.rank) then
+            insert into wakeful.fair_clock (queue, rank, turn) values (reached.queue, reached.rank, reached.turn)
+            on conflict on constraint fair_clock_pkey do nothing;
+        end if;
+    end loop;
 end
 $$;
 
@@ -1401,6 +2456,7 @@ begin
         return 0;
     end if;
     update wakeful.job j set state = 1, ready_at = at, updated_at = at where j.id = any (ids);
+    perform wakeful.give_turns(ids);
     return cardinality(ids);
 end
 $$;
@@ -1552,9 +2608,304 @@ begin
 end
 $$;
 
+-- ==== 43_breaker.sql
+-- Circuit breakers: what happens to a service is known to the whole fleet.
+-- Promise: `threshold` failures within `span` open a breaker; while it is open nothing behind it is started, and nothing is charged.
+--   After open_for it is half-open: exactly `probes` are let through at a time, over the whole fleet. As many successes close it, a
+--   failure opens it for twice as long, open_cap at most. From a failure to the next success no more jobs run than failures are left
+--   before it opens. A success while it is closed and trusted writes nothing.
+-- Locks: the breaker's row, after the jobs that are settled, in the order of names; a claim skips one that someone holds.
+
+-- The breaker's row, locked; made with the defaults if there is none.
+create function wakeful.hold_breaker(name text) returns wakeful.breaker
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    held wakeful.breaker;
+begin
+    loop
+        select b.* into held from wakeful.breaker b where b.name = hold_breaker.name for update;
+        if found then
+            return held;
+        end if;
+        insert into wakeful.breaker (name, updated_at) values (hold_breaker.name, wakeful.now())
+        on conflict on constraint breaker_pkey do nothing;
+    end loop;
+end
+$$;
+
+-- Opens a breaker that the caller holds, for `length`.
+create function wakeful.open_breaker(name text, length interval, at timestamptz) returns void
+    language sql volatile
+    set search_path = pg_catalog, pg_temp
+begin atomic
+    delete from wakeful.probe p where p.breaker = open_breaker.name;
+    update wakeful.breaker b
+    set state = 'open', open_length = open_breaker.length, opened_at = open_breaker.at, half_opened_at = null,
+        probe_at = open_breaker.at + open_breaker.length, success_count = 0, cautious = false, updated_at = open_breaker.at
+    where b.name = open_breaker.name;
+    -- Whoever minds the clock learns when to come for the probe.
+    select pg_catalog.pg_notify('wakeful', '{"look": true}');
+end;
+
+-- Closes a breaker that the caller holds, and has everyone look again.
+create function wakeful.close_breaker(name text, at timestamptz) returns void
+    language sql volatile
+    set search_path = pg_catalog, pg_temp
+begin atomic
+    delete from wakeful.probe p where p.breaker = close_breaker.name;
+    update wakeful.breaker b
+    set state = 'closed', failures = '{}', cautious = false, open_length = null, probe_at = null, closed_at = close_breaker.at,
+        updated_at = close_breaker.at
+    where b.name = close_breaker.name;
+    select pg_catalog.pg_notify('wakeful', '{"look": true}');
+end;
+
+-- Notes failures: when each of the attempts had started, and whether one of them was a probe. What started before the breaker
+-- was closed last tells nothing of the service as it is since.
+create function wakeful.note_failures(name text, starts timestamptz[], probed boolean, at timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    held constant wakeful.breaker := wakeful.hold_breaker(name);
+    recent timestamptz[];
+begin
+    if held.state = 'half_open' and probed then
+        update wakeful.breaker b set last_failure_at = at where b.name = held.name;
+        perform wakeful.open_breaker(held.name, least(held.open_length * 2, held.open_cap), at);
+    elsif held.state = 'closed' then
+        recent := array(
+            select f.at from (
+                select f.at from unnest(held.failures) f(at) where f.at > note_failures.at - held.span
+                union all
+                select note_failures.at from unnest(starts) s(at) where s.at >= coalesce(held.closed_at, '-infinity')
+            ) f order by f.at desc limit held.threshold);
+        if recent = '{}' then
+            return;
+        end if;
+        update wakeful.breaker b
+        set failures = recent, cautious = true, success_count = 0, last_failure_at = at, updated_at = at where b.name = held.name;
+        if cardinality(recent) >= held.threshold then
+            perform wakeful.open_breaker(held.name, held.open_for, at);
+        end if;
+    else
+        update wakeful.breaker b set last_failure_at = at where b.name = held.name;
+    end if;
+end
+$$;
+
+-- Notes successes: when the newest of the attempts had started, and how many were probes.
+create function wakeful.note_successes(name text, newest timestamptz, probed integer, at timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    held constant wakeful.breaker := wakeful.hold_breaker(name);
+begin
+    if held.state = 'half_open' and probed > 0 then
+        update wakeful.breaker b set success_count = held.success_count + probed, updated_at = at where b.name = held.name;
+        if held.success_count + probed >= held.probes then
+            perform wakeful.close_breaker(held.name, at);
+        end if;
+    elsif held.state = 'closed' and held.cautious and newest >= held.last_failure_at then
+        update wakeful.breaker b set cautious = false, success_count = 1, updated_at = at where b.name = held.name;
+        perform pg_notify('wakeful', '{"look": true}');
+    end if;
+end
+$$;
+
+-- Tells the breakers that are attentive of completed jobs, in the transaction that completed them.
+create function wakeful.breakers_hear_of(done uuid[], at timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    told record;
+begin
+    for told in
+        select p.breaker, max(f.started_at) as newest,
+            count(*) filter (where exists (
+                select from wakeful.probe b where b.breaker = p.breaker and b.holder = f.id and b.epoch = f.epoch)) as probed
+        from wakeful.finished_job f
+        join wakeful.task_policy p on p.task = f.task
+        where f.id = any (done) and f.finished_at = breakers_hear_of.at and p.breaker is not null
+        group by p.breaker order by p.breaker
+    loop
+        perform wakeful.note_successes(told.breaker, told.newest, told.probed::integer, at);
+    end loop;
+end
+$$;
+
+-- Tells the breakers of running jobs that have failed, whose rows the caller has locked.
+create function wakeful.breakers_hear_of_failed(failed uuid[], at timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    told record;
+begin
+    for told in
+        select p.breaker, array_agg(j.started_at) as starts,
+            bool_or(exists (
+                select from wakeful.probe b where b.breaker = p.breaker and b.holder = j.id and b.epoch = j.epoch)) as probed
+        from wakeful.job j
+        join wakeful.task_policy p on p.task = j.task
+        where j.id = any (failed) and p.breaker is not null
+        group by p.breaker order by p.breaker
+    loop
+        perform wakeful.note_failures(told.breaker, told.starts, told.probed, at);
+    end loop;
+end
+$$;
+
+-- How many have been let through a half-open breaker and are not back. Asked for in a later statement than the lock.
+create function wakeful.probes_under_way(breaker text, at timestamptz) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+begin
+    return (
+        select count(*) from wakeful.probe p
+        where p.breaker = probes_under_way.breaker
+          and (p.until > at or exists (
+            select from wakeful.job j where j.id = p.holder and j.epoch = p.epoch and j.state + 0 = 2)));
+end
+$$;
+
+-- How many more jobs of its tasks may start now: null for any number. The breaker is locked by the caller; one whose time has
+-- come becomes half-open.
+create function wakeful.room_behind(held wakeful.breaker, at timestamptz) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+begin
+    if held.state = 'open' then
+        if held.probe_at > at then
+            return 0;
+        end if;
+        update wakeful.breaker b set state = 'half_open', half_opened_at = at, probe_at = null, success_count = 0, updated_at = at
+        where b.name = held.name;
+        return held.probes;
+    elsif held.state = 'half_open' then
+        return greatest(0, held.probes - held.success_count - wakeful.probes_under_way(held.name, at));
+    elsif held.cautious and held.last_failure_at > at - held.span then
+        return greatest(0, held.threshold - (select count(*) from unnest(held.failures) f(at) where f.at > room_behind.at - held.span)
+            - (select count(*) from wakeful.job j join wakeful.task_policy p on p.task = j.task
+                where j.state = 2 and p.breaker = held.name));
+    end if;
+    return null;
+end
+$$;
+
+-- For a call inside a handler, or outside of any job: whether it may be made. `holder` and `epoch` are the running job's (epoch null:
+-- a caller of its own, who will be back within `patience`). wait: how many seconds until it is worth asking again; null when the
+-- call may be made. listens: whether a success has to be told.
+create function wakeful.enter_breaker_1(
+    name text, holder uuid, epoch bigint default null, patience interval default '1 minute')
+    returns table (wait double precision, listens boolean, probing boolean)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    at constant timestamptz := wakeful.now();
+    held wakeful.breaker;
+begin
+    probing := false;
+    select b.* into held from wakeful.breaker b where b.name = enter_breaker_1.name;
+    listens := coalesce(held.attentive, false);
+    if not listens or held.state = 'closed' then
+        return next;
+        return;
+    elsif held.state = 'open' and held.probe_at > at then
+        wait := extract(epoch from held.probe_at - at);
+        return next;
+        return;
+    end if;
+    held := wakeful.hold_breaker(name);
+    if held.state <> 'closed' and wakeful.room_behind(held, at) > 0 then
+        insert into wakeful.probe as p (breaker, holder, epoch, until)
+        values (name, holder, epoch, case when epoch is null then at + patience end)
+        on conflict on constraint probe_pkey do update set epoch = excluded.epoch, until = excluded.until;
+        probing := true;
+    elsif held.state <> 'closed' then
+        -- The one that was let through decides: most are back within a second.
+        wait := greatest(1, extract(epoch from held.probe_at - at));
+    end if;
+    return next;
+end
+$$;
+
+-- Tells a breaker how such a call went. A success needs to be told only by one who was asked to.
+create function wakeful.leave_breaker_1(
+    name text, holder uuid, succeeded boolean, started_ago interval, probing boolean default false) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+begin
+    if leave_breaker_1.succeeded is null then
+        -- It says nothing of the service: the next may try.
+        delete from wakeful.probe p where p.breaker = leave_breaker_1.name and p.holder = leave_breaker_1.holder;
+    elsif leave_breaker_1.succeeded then
+        perform wakeful.note_successes(leave_breaker_1.name, at - started_ago, case when probing then 1 else 0 end, at);
+    else
+        perform wakeful.note_failures(leave_breaker_1.name, array[at - started_ago], probing, at);
+    end if;
+end
+$$;
+
+-- Opens a breaker by hand, for its open_for or for `length`; probes follow as always.
+create function wakeful.trip_breaker(name text, length interval default null, actor text default null, reason text default null)
+    returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    held wakeful.breaker;
+begin
+    if trip_breaker.length <= interval '0' or not isfinite(trip_breaker.length) then
+        perform wakeful.refuse('WF003', 'length is not a positive, finite interval', 'Give one such as 10 minutes.');
+    end if;
+    held := wakeful.hold_breaker(trip_breaker.name);
+    perform wakeful.open_breaker(held.name, coalesce(trip_breaker.length, held.open_for), wakeful.now());
+    perform wakeful.note_act('trip', null, trip_breaker.actor,
+        jsonb_build_object('breaker', held.name, 'from', held.state, 'reason', trip_breaker.reason));
+end
+$$;
+
+-- Closes a breaker by hand; who waits behind it starts at once.
+create function wakeful.reset_breaker(name text, actor text default null, reason text default null) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    held wakeful.breaker;
+begin
+    select b.* into held from wakeful.breaker b where b.name = reset_breaker.name for update;
+    if not found then
+        perform wakeful.refuse('WF004', format('no breaker is called %s', reset_breaker.name),
+            'List them with: wakeful breakers list.', jsonb_build_object('breaker', reset_breaker.name));
+    end if;
+    perform wakeful.close_breaker(held.name, wakeful.now());
+    perform wakeful.note_act('reset', null, reset_breaker.actor,
+        jsonb_build_object('breaker', held.name, 'from', held.state, 'reason', reset_breaker.reason));
+end
+$$;
+
 -- ==== 44_claim.sql
 -- Claim: what a worker asks for when it has free slots.
--- Promise: takes from the named queues and registered tasks only; nothing that is paused is taken or burns an attempt.
+-- Promise: takes from the named queues and registered tasks only; nothing that is paused, or behind an open breaker or a full limit, is
+--   taken or burns an attempt.
 --   A worker without a lease on each job must be registered, with its own lease running, or the claim is refused.
 -- A job is held by one worker at a time; its start is counted here, and its epoch raised.
 -- Locks: jobs to be completed, in id order; a key share on the worker's own row; jobs to be taken, skipping locked ones.
@@ -1637,13 +2988,14 @@ $$;
 -- (and has it look again in a moment, until no poke can have missed it); null declares nothing. `pass_on`: poke the next
 -- sleepers when more is ready than was taken. `alone`: take one that must run alone. `done_*`: jobs to complete first, in the same commit (a turn). `brief`: the worker was poked and is in a hurry:
 -- what is in line is taken, and what else there is to see to, such as tending, declaring and what is due next, is left to the
--- claim that follows; one that took nothing needs none, unless it reports so. Returns the jobs, then the report.
+-- claim that follows; one that took nothing needs none, unless it reports so. `free`: how many of a lane's limit are free slots
+-- (null: all); what is limited is not held ready behind busy ones. Returns the jobs, then the report.
 create function wakeful.claim_1(
     worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
     h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
     tend boolean default true, sleeps text default null, pass_on boolean default false, alone boolean default false,
     done_ids uuid[] default null, done_epochs bigint[] default null, done_results text[] default null,
-    brief boolean default false)
+    brief boolean default false, free integer[] default null)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
@@ -1663,6 +3015,12 @@ declare
     held boolean := false;
     promoted integer := 0;
     short_queues text[] := '{}';
+    -- Of what something is said; null as long as nothing is.
+    steered wakeful.steered_pair[];
+    lane_pairs wakeful.steered_pair[];
+    plain_tasks text[] := open_tasks;
+    picking wakeful.picking;
+    picked boolean;
     -- Asked before the line is looked at. Short of that, the worker must look again: see nobody_is_between.
     sure boolean := sleeps is null or brief or wakeful.nobody_is_between();
     report wakeful.claimed_job;
@@ -1674,6 +3032,11 @@ begin
     if tend and not brief then
         promoted := wakeful.tend_line(worker_id, open_queues, open_tasks);
     end if;
+    if exists (select from wakeful.task_policy) or exists (select from wakeful.queue_policy) then
+        steered := nullif(wakeful.steered_pairs(open_queues, open_tasks), '{}');
+        plain_tasks := array(select t.task from unnest(open_tasks) t(task) where not exists (
+            select from wakeful.task_policy p where p.task = t.task));
+    end if;
     for this_lane in 1..cardinality(limits) loop
         select array_agg(q.queue), array_agg(row(coalesce(q.rank, -101), coalesce(q.ready_at, '-infinity'),
             coalesce(q.id, '00000000-0000-0000-0000-000000000000'))::wakeful.position)
@@ -1681,22 +3044,49 @@ begin
         from unnest(queues, lanes, h_ranks, h_ready_ats, h_ids) q(queue, lane, rank, ready_at, id)
         where q.lane = this_lane and q.queue = any (open_queues);
         taken := 0;
+        picked := false;
+        if steered is not null then
+            lane_pairs := array(select p from unnest(steered) p where p.queue = any (lane_queues));
+            -- What is said of a queue steers all its tasks.
+            select array_agg(q.queue), array_agg(row(q.rank, q.ready_at, q.id)::wakeful.position) into lane_queues, after
+            from unnest(lane_queues, after) q(queue, rank, ready_at, id)
+            where not exists (
+                select from unnest(lane_pairs) p
+                where p.queue = q.queue and (p.queue_gate is not null or p.fair or p.ageing is not null));
+        end if;
         while taken < limits[this_lane] loop
-            tids := wakeful.choose(lane_queues, open_tasks, limits[this_lane] - taken, after, alone);
+            tids := wakeful.choose(lane_queues, plain_tasks, limits[this_lane] - taken, after, alone);
             if lease is null and not held and tids <> '{}' then
                 perform wakeful.hold_worker(worker_id);
                 held := true;
             end if;
             at := wakeful.now();
+            if lane_pairs <> '{}' and not picked then
+                picked := true;
+                picking := wakeful.pick(lane_pairs, limits[this_lane] - taken, coalesce(free[this_lane], limits[this_lane]) - taken, alone, at);
+                select f.tids, f.picks into tids, picking.picks
+                from wakeful.first_in_line(limits[this_lane] - taken, tids, picking.picks) f;
+                if lease is null and not held and picking.picks <> '{}' then
+                    perform wakeful.hold_worker(worker_id);
+                    held := true;
+                end if;
+                return query select * from wakeful.start_picked(worker_id, picking.picks, lease, at);
+                perform wakeful.mark_gates(picking.keys, picking.key_tasks, at) where picking.keys <> '{}';
+                taken := taken + cardinality(picking.picks);
+                report.held_back := report.held_back or picking.held_back;
+                if picking.busy then
+                    report.due_in := least(report.due_in, 0.02);
+                end if;
+            end if;
             return query
             update wakeful.job j
             set state = 2, attempt = j.attempt + 1, epoch = j.epoch + 1, worker_id = claim_1.worker_id, started_at = at,
                 lease_expires_at = at + claim_1.lease, updated_at = at
             where j.ctid = any (tids) and (j.expires_at is null or j.expires_at > at)
             returning j.id, j.task::text, j.queue::text, j.payload::jsonb, j.attempt, j.max_attempts, j.epoch, j.rank,
-                j.ready_at, j.run_at, j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id,
+                coalesce(j.turn, j.ready_at), j.run_at, j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id,
                 j.parent_id, j.origin_id, j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.saved,
-                null::double precision, null::boolean, null::uuid[], null::uuid[], null::jsonb;
+                null::double precision, null::boolean, null::uuid[], null::uuid[], null::jsonb, null::boolean;
             get diagnostics started = row_count;
             taken := taken + started;
             if started < cardinality(tids) then
@@ -1704,6 +3094,7 @@ begin
                 perform wakeful.expire_rows(array(select j.id from wakeful.job j where j.ctid = any (tids)), at);
             elsif taken < limits[this_lane] and not tended and not brief then
                 tended := true;
+                picked := false;
                 promoted := wakeful.tend_line(worker_id, open_queues, open_tasks);
             else
                 exit;
@@ -1711,12 +3102,17 @@ begin
         end loop;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
-            if (not brief or taken = 0) and (wakeful.some_ready(lane_queues, open_tasks, after)).queue is not null then
+            if (not brief or taken = 0) and (wakeful.some_ready(lane_queues, plain_tasks, after)).queue is not null then
                 report.due_in := least(report.due_in, 1);
             end if;
         elsif pass_on or promoted > 0 then
             perform wakeful.poke(more.queue, more.task, wakeful.now(), null, null, null)
-            from wakeful.some_ready(lane_queues, open_tasks, after) more where more.queue is not null;
+            from wakeful.some_ready(lane_queues, plain_tasks, after) more where more.queue is not null;
+        end if;
+        if steered is not null then
+            report := wakeful.after_picking(report, lane_pairs, taken, limits[this_lane], pass_on or promoted > 0, worker_id, tasks);
+            short_queues := short_queues || array(
+                select distinct p.queue from unnest(lane_pairs) p where taken < limits[this_lane] and p.queue <> all (short_queues));
         end if;
     end loop;
     if lease is null and not held then
@@ -1977,7 +3373,8 @@ $$;
 -- jobs of these tasks wait. Raises WF006 when the worker's lease has lapsed.
 create function wakeful.pulse_1(
     worker_id uuid, lease interval, canary bigint,
-    queues text[], lanes integer[], limits integer[], tasks text[], every_lane integer default null, sleeps text default null)
+    queues text[], lanes integer[], limits integer[], tasks text[], every_lane integer default null, sleeps text default null,
+    free integer[] default null)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
@@ -2000,7 +3397,7 @@ begin
         queues := queues || found_queues;
         lanes := lanes || array_fill(every_lane, array[cardinality(found_queues)]);
     end if;
-    return query select * from wakeful.claim_1(worker_id, queues, lanes, limits, tasks, sleeps => sleeps);
+    return query select * from wakeful.claim_1(worker_id, queues, lanes, limits, tasks, sleeps => sleeps, free => free);
     report.cancelled := array(
         select j.id from wakeful.job j
         where j.state = 2 and j.worker_id = pulse_1.worker_id and j.cancel_requested_at is not null);
@@ -2185,6 +3582,7 @@ as $$
 #variable_conflict use_column
 declare
     ids constant uuid[] := array(select e.id from unnest(ends) e);
+    slots constant wakeful.slot[] := wakeful.slots_of(ids);
     again record;
 begin
     -- Those that wait again; the others are measured where they go. Before they move: ready_at is about to change.
@@ -2201,7 +3599,7 @@ begin
                 ready_at = case when e.retry_in > interval '0' then null else at end,
                 attempt = case when e.charged then j.attempt else j.attempt - 1 end,
                 attempts = wakeful.history_of(j, e, at),
-                worker_id = null, lease_expires_at = null, updated_at = at
+                worker_id = null, lease_expires_at = null, limit_key = null, queue_slot = false, updated_at = at
             from unnest(ends) e
             where j.id = any (ids) and j.id = e.id and j.state + 0 = 2 and j.cancel_requested_at is null
               and e.retry_in is not null and (not e.charged or j.attempt < j.max_attempts)
@@ -2217,6 +3615,25 @@ begin
         where j.id = any (ids) and j.state + 0 = 2 and j.cancel_requested_at is not null), at);
     perform wakeful.retire_dead(array(
         select e from unnest(ends) e join wakeful.job j on j.id = e.id where j.id = any (ids) and j.state + 0 = 2), at);
+    if slots <> '{}' then
+        perform wakeful.free_slots(slots);
+    end if;
+end
+$$;
+
+-- The slots that running jobs among these have.
+create function wakeful.slots_of(ids uuid[]) returns wakeful.slot[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+begin
+    if not exists (select from wakeful.task_policy) and not exists (select from wakeful.queue_policy) then
+        return '{}';
+    end if;
+    return array(
+        select row(j.queue, j.task, j.limit_key)::wakeful.slot from wakeful.job j
+        where j.id = any (ids) and j.state + 0 = 2 and j.limit_key is not null);
 end
 $$;
 
@@ -2233,6 +3650,7 @@ declare
     retired integer;
     reruns jsonb[];
     ran wakeful.measured_run[];
+    slots wakeful.slot[];
 begin
     if coalesce(cardinality(ends), 0) = 0 then
         return 0;
@@ -2256,10 +3674,15 @@ begin
     )
     select count(*), array_agg((g.job).rerun) filter (where (g.job).rerun is not null),
         array_agg(row((g.job).task, (g.job).tenant, 'cancelled', (g.job).started_at, (g.job).ready_at, (g.job).counters)
-            ::wakeful.measured_run) filter (where (g.job).state = 2)
-    into retired, reruns, ran from gone g;
+            ::wakeful.measured_run) filter (where (g.job).state = 2),
+        array_agg(row((g.job).queue, (g.job).task, (g.job).limit_key)::wakeful.slot)
+            filter (where (g.job).state = 2 and (g.job).limit_key is not null)
+    into retired, reruns, ran, slots from gone g;
     perform wakeful.measure(ran, at) where ran is not null;
     perform wakeful.start_reruns(reruns);
+    if slots is not null then
+        perform wakeful.free_slots(slots);
+    end if;
     return retired;
 end
 $$;
@@ -2386,6 +3809,7 @@ declare
     done uuid[];
     reruns jsonb[];
     metered wakeful.measured_run[];
+    slots wakeful.slot[];
 begin
     -- No join that a plan made while the table was empty could turn round, to walk all of it.
     tids := array(
@@ -2426,10 +3850,18 @@ begin
     )
     select array_agg(g.id), array_agg(g.rerun) filter (where g.rerun is not null),
         array_agg(row(g.task, g.tenant, 'completed', g.started_at, g.ready_at, g.counters)::wakeful.measured_run)
-            filter (where g.tenant is not null or g.counters is not null)
-    into done, reruns, metered from gone g;
+            filter (where g.tenant is not null or g.counters is not null),
+        array_agg(row(g.queue, g.task, g.limit_key)::wakeful.slot) filter (where g.limit_key is not null)
+    into done, reruns, metered, slots from gone g;
     if metered is not null then
         perform wakeful.meter(metered, at);
+    end if;
+    if slots is not null then
+        perform wakeful.free_slots(slots);
+    end if;
+    -- Nearly always none does, and a success then writes nothing.
+    if exists (select from wakeful.breaker b where b.attentive) then
+        perform wakeful.breakers_hear_of(done, at);
     end if;
     if reruns is not null then
         perform wakeful.start_reruns(reruns);
@@ -2496,10 +3928,11 @@ end
 $$;
 
 -- Ends attempts otherwise than by completion. outcomes: failed, snoozed, released, cancelled. retry_ins: null for a
--- failed one means no further start. A cancelled one is over; a snoozed or released one is not charged.
+-- failed one means no further start. A cancelled one is over; a snoozed or released one is not charged. faults: whether a failure
+-- is the fault of the service behind the task's breaker; null for yes.
 create function wakeful.settle_1(
     worker_id uuid, ids uuid[], epochs bigint[], outcomes text[], codes text[], messages text[], details text[],
-    retry_ins interval[])
+    retry_ins interval[], faults boolean[] default null)
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
@@ -2517,6 +3950,11 @@ begin
     if exists (select from unnest(outcomes) o(outcome)
         where o.outcome is null or o.outcome not in ('failed', 'snoozed', 'released', 'cancelled')) then
         perform wakeful.refuse('WF003', 'an outcome is not known', 'Use failed, snoozed, released or cancelled.');
+    end if;
+    if exists (select from wakeful.task_policy p where p.breaker is not null) then
+        perform wakeful.breakers_hear_of_failed(array(
+            select s.id from unnest(ids, outcomes, faults) with ordinality s(id, outcome, fault, place)
+            where s.place = any (passed) and s.outcome = 'failed' and s.fault is not false), at);
     end if;
     perform wakeful.retire_cancelled(array(select e from unnest(ends) e where e.outcome = 'cancelled'), at);
     perform wakeful.end_attempts(array(select e from unnest(ends) e where e.outcome <> 'cancelled'), at);
@@ -2868,6 +4306,7 @@ begin
         end if;
         return false;
     end if;
+    perform wakeful.give_turns(array[moved.id]);
     perform wakeful.poke(moved.queue, moved.task, null, moved.rank, moved.ready_at, moved.id);
     perform wakeful.note_act('retry_now', retry_now.id, retry_now.actor);
     return true;
@@ -3001,6 +4440,177 @@ create function wakeful.switch_task(name text, enqueuing boolean, actor text def
     language sql volatile security definer
     set search_path = pg_catalog, pg_temp
     return wakeful.steer('task', name, null, coalesce(enqueuing, true), actor, reason);
+
+-- ==== 63_policy.sql
+-- Policies: what is said about breakers, tasks and queues. Workers say what their code declares; a person may say it in SQL.
+-- Promise: the last word holds, for every claim by anyone from its commit on. What is said anew and is the same writes nothing. Jobs that
+--   a limit had parked are put back in line when it changes.
+-- Locks: the rows of the policies; parked jobs of a task whose limit changes, skipping locked ones.
+
+-- Says how a breaker judges; null keeps what it has, or the default. Its state stays as it is.
+create function wakeful.set_breaker(
+    name text, threshold integer default null, span interval default null, open_for interval default null,
+    open_cap interval default null, probes integer default null) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+begin
+    insert into wakeful.breaker as b (name, threshold, span, open_for, open_cap, probes, updated_at)
+    values (name, coalesce(threshold, 5), coalesce(span, '60 seconds'), coalesce(open_for, '60 seconds'),
+        coalesce(open_cap, greatest(interval '10 minutes', open_for)), coalesce(probes, 1), wakeful.now())
+    on conflict on constraint breaker_pkey do update
+    set threshold = coalesce(set_breaker.threshold, b.threshold), span = coalesce(set_breaker.span, b.span),
+        open_for = coalesce(set_breaker.open_for, b.open_for),
+        open_cap = greatest(coalesce(set_breaker.open_cap, b.open_cap), coalesce(set_breaker.open_for, b.open_for)),
+        probes = coalesce(set_breaker.probes, b.probes), updated_at = wakeful.now()
+        where (b.threshold, b.span, b.open_for, b.open_cap, b.probes) is distinct from (
+            coalesce(set_breaker.threshold, b.threshold), coalesce(set_breaker.span, b.span),
+            coalesce(set_breaker.open_for, b.open_for), coalesce(set_breaker.open_cap, b.open_cap),
+            coalesce(set_breaker.probes, b.probes));
+end
+$$;
+
+-- Says all about a task at once: what is null does not hold any more. rate: so many starts (`rate`) in every `per`, `burst` of them
+-- at once. key: 'tenant', or the path to a value in the payload ('account.id'); null limits the task as a whole.
+create function wakeful.set_task_policy(
+    task text, breaker text default null, concurrency integer default null, rate double precision default null,
+    per interval default '1 second', burst integer default null, key text default null) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    every constant interval := wakeful.check_rate(rate, per, burst);
+    keyed_by constant text := case when key = 'tenant' then 'tenant' when key is not null then 'payload' end;
+    key_path constant text[] := case when keyed_by = 'payload' then string_to_array(key, '.') end;
+begin
+    if concurrency <= 0 then
+        perform wakeful.refuse('WF003', format('concurrency %s is not positive', concurrency), 'Give 1 or more, or none at all.');
+    elsif key is not null and num_nonnulls(concurrency, rate) = 0 then
+        perform wakeful.refuse('WF003', 'key is given without concurrency or rate', 'Give one of them, or no key.');
+    end if;
+    if num_nonnulls(breaker, concurrency, rate) = 0 then
+        delete from wakeful.task_policy p where p.task = set_task_policy.task;
+    else
+        if breaker is not null then
+            perform wakeful.set_breaker(breaker);
+        end if;
+        insert into wakeful.task_policy as p (task, breaker, concurrency, every, burst, keyed_by, key_path)
+        values (task, breaker, concurrency, every, case when every is not null then coalesce(burst, wakeful.default_burst(every)) end,
+            keyed_by, key_path)
+        on conflict on constraint task_policy_pkey do update
+        set breaker = excluded.breaker, concurrency = excluded.concurrency, every = excluded.every, burst = excluded.burst,
+            keyed_by = excluded.keyed_by, key_path = excluded.key_path
+            where (p.breaker, p.concurrency, p.every, p.burst, p.keyed_by, p.key_path) is distinct from
+                (excluded.breaker, excluded.concurrency, excluded.every, excluded.burst, excluded.keyed_by, excluded.key_path);
+    end if;
+    if found then
+        perform wakeful.unpark(task);
+        perform pg_notify('wakeful', '{"look": true}');
+    end if;
+end
+$$;
+
+-- Says all about a queue at once: what is null does not hold any more. fair: its tenants take turns, by weights ({tenant: weight}).
+create function wakeful.set_queue_policy(
+    queue text, concurrency integer default null, rate double precision default null, per interval default '1 second',
+    burst integer default null, fair boolean default false, weights jsonb default '{}', ageing interval default null,
+    max_pending integer default null) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    every constant interval := wakeful.check_rate(rate, per, burst);
+begin
+    if concurrency <= 0 or max_pending <= 0 or ageing <= interval '0' then
+        perform wakeful.refuse('WF003', 'concurrency, max_pending or ageing is not positive', 'Give more than zero, or none at all.');
+    elsif exists (select from jsonb_each(weights) w where jsonb_typeof(w.value) <> 'number' or not (w.value::text)::numeric between 0.001 and 1000) then
+        perform wakeful.refuse('WF003', 'a weight is not a number from 0.001 to 1000', 'Give one for each tenant that is not like the others.');
+    end if;
+    if num_nonnulls(concurrency, rate, ageing, max_pending) = 0 and not coalesce(fair, false) then
+        delete from wakeful.queue_policy r where r.queue = set_queue_policy.queue;
+    else
+        insert into wakeful.queue_policy as r (queue, concurrency, every, burst, fair, weights, ageing, max_pending)
+        values (queue, concurrency, every, case when every is not null then coalesce(burst, wakeful.default_burst(every)) end,
+            coalesce(fair, false), coalesce(weights, '{}'), ageing, max_pending)
+        on conflict on constraint queue_policy_pkey do update
+        set concurrency = excluded.concurrency, every = excluded.every, burst = excluded.burst, fair = excluded.fair,
+            weights = excluded.weights, ageing = excluded.ageing, max_pending = excluded.max_pending
+            where (r.concurrency, r.every, r.burst, r.fair, r.weights, r.ageing, r.max_pending) is distinct from
+                (excluded.concurrency, excluded.every, excluded.burst, excluded.fair, excluded.weights, excluded.ageing, excluded.max_pending);
+    end if;
+    if found then
+        insert into wakeful.queue_depth (queue, pending, counted_at) values (queue, 0, '-infinity') on conflict do nothing;
+        perform wakeful.give_turns(array(
+            select j.id from wakeful.job j
+            where fair and j.queue = set_queue_policy.queue and j.state = 1 and j.turn is null for update skip locked));
+        perform pg_notify('wakeful', '{"look": true}');
+    end if;
+end
+$$;
+
+-- The time between two starts of a rate.
+create function wakeful.check_rate(rate double precision, per interval, burst integer) returns interval
+    language plpgsql immutable
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if rate <= 0 or rate is not null and (per is null or per <= interval '0') or burst <= 0 then
+        perform wakeful.refuse('WF003', 'rate, per or burst is not positive', 'Give a rate such as 100 per 1 minute.');
+    elsif burst is not null and rate is null then
+        perform wakeful.refuse('WF003', 'burst is given without a rate', 'Give both, or none.');
+    end if;
+    return case when rate is not null then greatest(per / rate, interval '1 microsecond') end;
+end
+$$;
+
+-- As many starts at once as fall into a tenth of a second, so that a high rate is not paid for by as many wake-ups.
+create function wakeful.default_burst(every interval) returns integer
+    language sql immutable parallel safe
+    return greatest(1, floor(0.1 / extract(epoch from every)))::integer;
+
+-- Puts the parked jobs of a task back in line.
+create function wakeful.unpark(task text) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+begin
+    delete from wakeful.freed_slot f where f.task = unpark.task;
+    delete from wakeful.gate g where g.task = unpark.task and g.arrives_at is null;
+    update wakeful.gate g set wake_at = null where g.task = unpark.task and g.wake_at is not null;
+    update wakeful.job j set limit_key = null
+    where j.id in (
+        select p.id from wakeful.job p
+        where p.limit_key is not null and p.state = 1 and starts_with(p.limit_key, wakeful.key_gate(unpark.task, ''))
+        for update skip locked);
+end
+$$;
+
+-- What a worker's code declares: its breakers, and a policy for each task that has one ({name: arguments of set_breaker or
+-- set_task_policy}); for the others of its tasks none holds. Queues are told of only where code says something.
+create function wakeful.declare_1(tasks text[], breakers jsonb, task_policies jsonb, queue_policies jsonb) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    perform wakeful.set_breaker(b.key, (b.value ->> 'threshold')::integer, (b.value ->> 'span')::interval,
+        (b.value ->> 'open_for')::interval, (b.value ->> 'open_cap')::interval, (b.value ->> 'probes')::integer)
+    from jsonb_each(breakers) b;
+    perform wakeful.set_task_policy(t.task, p.said ->> 'breaker', (p.said ->> 'concurrency')::integer,
+        (p.said ->> 'rate')::double precision, (p.said ->> 'per')::interval, (p.said ->> 'burst')::integer, p.said ->> 'key')
+    from (select t.task from unnest(tasks) t(task) order by t.task) t
+    cross join lateral (select task_policies -> t.task as said) p
+    where p.said is not null or exists (select from wakeful.task_policy h where h.task = t.task);
+    perform wakeful.set_queue_policy(q.key, (q.value ->> 'concurrency')::integer, (q.value ->> 'rate')::double precision,
+        (q.value ->> 'per')::interval, (q.value ->> 'burst')::integer, coalesce((q.value ->> 'fair')::boolean, false),
+        coalesce(q.value -> 'weights', '{}'), (q.value ->> 'ageing')::interval, (q.value ->> 'max_pending')::integer)
+    from jsonb_each(queue_policies) q;
+end
+$$;
 
 -- ==== 64_import.sql
 -- Import: rows of a home-made jobs table become jobs, once each, and go back as long as nothing has begun.
@@ -3787,6 +5397,27 @@ select a.id, a.rule, a.subject, a.number, a.threshold, a.fired_at, a.cleared_at,
 create view wakeful.imports as
 select i.source, i.legacy_key, i.job_id, i.joined, i.imported_at from wakeful.imported i;
 
+-- One row a service. failure_count: within its window, while it is closed; next_probe_at: null unless it is open.
+create view wakeful.breakers as
+select b.name, b.state, case when b.state = 'closed'
+        then (select count(*)::integer from unnest(b.failures) f(at) where f.at > wakeful.now() - b.span)
+        else cardinality(b.failures) end as failure_count,
+    b.success_count, b.last_failure_at, b.opened_at, b.half_opened_at, b.updated_at, b.probe_at as next_probe_at,
+    b.threshold, b.span, b.open_for, b.open_cap, b.probes,
+    array(select p.task from wakeful.task_policy p where p.breaker = b.name order by p.task) as tasks
+from wakeful.breaker b;
+
+-- What is said about tasks and queues.
+create view wakeful.policies as
+select 'task' as kind, p.task as name, p.breaker, p.concurrency, 1 / extract(epoch from p.every)::double precision as rate_per_second,
+    p.burst, case p.keyed_by when 'payload' then array_to_string(p.key_path, '.') else p.keyed_by end as key,
+    null::boolean as fair, null::jsonb as weights, null::interval as ageing, null::integer as max_pending
+from wakeful.task_policy p
+union all
+select 'queue', r.queue, null, r.concurrency, 1 / extract(epoch from r.every)::double precision, r.burst, null, r.fair, r.weights,
+    r.ageing, r.max_pending
+from wakeful.queue_policy r;
+
 -- ==== 82_find.sql
 -- Finding jobs: a page of those that are meant, the newest ids first.
 -- Promise: reads no more of history than it must. Live, finished and dead jobs are searched apart, each by its own index,
@@ -4175,20 +5806,21 @@ begin
             p.kind || ' wakeful.' || n.name as object, p.privilege
         from (values
             ('all', 'execute', 'function', array['now', 'new_id', 'dedup_key', 'canonical_json', 'state_name', 'last_error', 'backoff']),
-            ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_batch_1']),
+            ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_batch_1', 'enter_breaker_1', 'leave_breaker_1']),
             ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
-                'snooze', 'release', 'extend', 'extend_1', 'register_1', 'beat_1', 'held_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
+                'snooze', 'release', 'extend', 'extend_1', 'register_1', 'declare_1', 'beat_1', 'held_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
                 'expire', 'make_days', 'drop_days', 'fold_tally', 'fire_1', 'declare_schedules_1']),
             ('viewer', 'execute', 'function', array['stats', 'find_jobs']),
             ('viewer', 'select', 'table', array['imports']),
             ('operator', 'execute', 'function', array['import_rows', 'return_rows']),
-            ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'queues', 'workers', 'controls', 'audits', 'schedules']),
+            ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'queues', 'workers', 'controls', 'audits', 'schedules', 'breakers', 'policies']),
             ('worker', 'execute', 'function', array['fold_metrics', 'roll_metrics', 'tell_1', 'watch_1', 'health', 'vitals', 'depths']),
             ('viewer', 'execute', 'function', array['health', 'vitals', 'depths', 'explain', 'task_metrics', 'metrics_summary']),
             ('viewer', 'select', 'table', array['job_metrics', 'usages', 'alerts']),
             ('operator', 'execute', 'function', array['cancel', 'cancel_many', 'requeue', 'retry_now', 'bury',
                 'acknowledge', 'purge', 'cleanup', 'pause_queue', 'resume_queue', 'pause_task', 'resume_task', 'switch_task',
-                'add_schedule', 'change_schedule', 'remove_schedule', 'pause_schedule', 'resume_schedule', 'run_schedule'])
+                'add_schedule', 'change_schedule', 'remove_schedule', 'pause_schedule', 'resume_schedule', 'run_schedule',
+                'trip_breaker', 'reset_breaker', 'set_breaker', 'set_task_policy', 'set_queue_policy'])
         ) p(role, privilege, kind, names)
         cross join lateral unnest(p.names) n(name)
     loop

@@ -2,7 +2,10 @@
 -- not grow with history.
 -- Promise: the table refuses an impossible row by itself. State moves only through the functions of this schema;
 --   no role but the owner may write here.
--- Order in line: (queue, task, rank, ready_at, id), all ascending; rank is the negated priority.
+-- Order in line: (queue, task, rank, ready_at, id), all ascending; rank is the negated priority. In a fair queue `turn` stands in
+--   for ready_at.
+-- limit_key: of a running job, the limit that it counts against; of a ready one, the limit behind which it is parked, out of line.
+--   queue_slot: it counts against its queue's limit.
 -- Locks: none.
 
 -- What was asked for is checked once, as it comes in, by the type of its column: a check on the table would be paid again
@@ -42,6 +45,9 @@ create table wakeful.job (
     tenant              wakeful.label,
     created_by          wakeful.label,
     cancel_reason       text,
+    limit_key           text,
+    queue_slot          boolean     not null default false,
+    turn                timestamptz,
     payload             wakeful.json_object not null,
     metadata            wakeful.json_object,
     attempts            jsonb,
@@ -55,7 +61,7 @@ create table wakeful.job (
     constraint job_only_a_running_one_is_held check (
         (state = 2) = (worker_id is not null) and (state = 2 or lease_expires_at is null)
         and (state <> 2 or started_at is not null)),
-    constraint job_ready_means_due check ((state = 0) = (ready_at is null)),
+    constraint job_ready_means_due check ((state = 0) = (ready_at is null) and (limit_key is null or state > 0)),
     constraint job_priority_is_from_minus_100_to_100 check (rank between -100 and 100),
     constraint job_attempts_are_counted check (attempt >= 0 and epoch >= attempt and max_attempts between 1 and 10000)
 ) with (
@@ -67,10 +73,13 @@ create table wakeful.job (
     autovacuum_vacuum_cost_delay = 0
 );
 
-create index job_ready on wakeful.job (queue, task, rank, ready_at, id) where state = 1;
+create index job_ready on wakeful.job (queue, task, rank, coalesce(turn, ready_at), id) where state = 1 and limit_key is null;
 create index job_scheduled on wakeful.job (queue, task, run_at, id) where state = 0;
 create index job_running on wakeful.job (worker_id) where state = 2;
 create index job_lease on wakeful.job (lease_expires_at, id) where state = 2 and lease_expires_at is not null;
 create index job_expiry on wakeful.job (expires_at, id) where expires_at is not null;
+-- Parked jobs (1) and those that run (2), of each limit.
+create index job_limited on wakeful.job (limit_key, state, rank, coalesce(turn, ready_at), id) where limit_key is not null;
+create index job_turn on wakeful.job (queue, coalesce(tenant::text, ''), rank, turn) where state = 1 and turn is not null;
 create index job_suspect on wakeful.job (queue, task, rank, ready_at, id) where state = 1 and suspect;
 create unique index job_dedup on wakeful.job (task, dedup_key) where dedup_key is not null;

@@ -9,7 +9,7 @@ create function wakeful.state_name(state smallint) returns text
         when 3 then 'completed' when 4 then 'dead' when 5 then 'cancelled' end;
 
 -- SQLSTATEs: WF001 stale claim, WF002 duplicate, WF003 invalid option, WF004 not found, WF005 refused in this state,
--- WF006 worker's lease lapsed, WF007 schema mismatch.
+-- WF006 worker's lease lapsed, WF007 schema mismatch, WF008 queue full.
 create function wakeful.refuse(code text, message text, hint text, detail jsonb default null) returns void
     language plpgsql
     set search_path = pg_catalog, pg_temp

@@ -38,6 +38,7 @@ begin
         return query select j.place, null::uuid, 'off' from unnest(jobs) j
             where not exists (select from unnest(wanted) w where w.place = j.place);
     end if;
+    perform wakeful.refuse_when_full(wanted);
     if enqueue_rows.poke then
         speakers := wakeful.speakers(wanted, at);
     end if;
@@ -73,7 +74,8 @@ begin
        or job.run_at is not null and job.delay is not null or job.parent_id is not null and job.correlation_id is null
        or job.id is null or job.task is null or job.payload is null or not isfinite(due_at)
        or not wakeful.is_young(job.id, fresh, at)
-       or exists (select from wakeful.control c where c.kind = 'task' and c.name = job.task and c.enqueuing is not null) then
+       or exists (select from wakeful.control c where c.kind = 'task' and c.name = job.task and c.enqueuing is not null)
+       or exists (select from wakeful.queue_policy r where r.queue = coalesce(job.queue, 'default')) then
         return false;
     end if;
     insert into wakeful.job (
@@ -108,17 +110,18 @@ create function wakeful.insert_asked(jobs wakeful.asked_job[], speakers integer[
 as $$
 #variable_conflict use_column
 declare
+    turns constant timestamptz[] := wakeful.turns_of(jobs);
     inserted integer;
 begin
     insert into wakeful.job (
         id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
-        correlation_id, parent_id, dedup_key, tenant, created_by, payload, metadata)
+        correlation_id, parent_id, dedup_key, tenant, created_by, payload, metadata, turn)
     select j.id, coalesce(j.queue, 'default'), j.task, case when due.at > insert_asked.at then 0 else 1 end,
         -coalesce(j.priority, 0), coalesce(j.max_attempts, 5), coalesce(j.place = any (speakers), false), due.at,
         case when due.at > insert_asked.at then null else insert_asked.at end, j.expires_at, insert_asked.at, insert_asked.at,
         coalesce(j.correlation_id, case when j.parent_id is not null then wakeful.correlation_of(j.parent_id) end, j.id), j.parent_id, j.dedup_key, j.tenant,
-        j.created_by, j.payload, j.metadata
-    from unnest(jobs) j
+        j.created_by, j.payload, j.metadata, case when due.at <= insert_asked.at then turns[j.ordinality] end
+    from unnest(jobs) with ordinality j
     cross join lateral (select coalesce(j.run_at, insert_asked.at + j.delay, insert_asked.at) as at) due
     order by case when j.dedup_key is not null then j.task end, j.dedup_key, j.place
     on conflict do nothing;
@@ -241,5 +244,65 @@ begin
             union all
             select d.id from wakeful.dead_letter d where d.id = any (ids)
         ) o);
+end
+$$;
+
+-- Refuses jobs for a queue that has as many waiting as it may. Up to a thousand are counted each time; beyond that the last count serves
+-- for a quarter of a second, so that a long line does not slow down who joins it.
+create function wakeful.refuse_when_full(jobs wakeful.asked_job[]) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    asked record;
+    pending bigint;
+begin
+    if not exists (select from wakeful.queue_policy r where r.max_pending is not null) then
+        return;
+    end if;
+    for asked in
+        select r.queue, r.max_pending, count(*) as jobs
+        from unnest(jobs) j join wakeful.queue_policy r on r.queue = coalesce(j.queue, 'default')
+        where r.max_pending is not null group by r.queue, r.max_pending order by r.queue
+    loop
+        pending := wakeful.pending(asked.queue, asked.max_pending);
+        if pending + asked.jobs > asked.max_pending then
+            perform wakeful.refuse('WF008',
+                format('queue %s has %s jobs waiting and may have %s', asked.queue, pending, asked.max_pending),
+                'Try again later, or let it have more.',
+                jsonb_build_object('queue', asked.queue, 'pending', pending, 'max_pending', asked.max_pending));
+        end if;
+    end loop;
+end
+$$;
+
+-- How many jobs of a queue wait, scheduled or ready; counted no further than `most`.
+create function wakeful.pending(queue text, most integer) returns bigint
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+declare
+    at constant timestamptz := wakeful.now();
+    waiting bigint;
+begin
+    if most > 1000 then
+        select d.pending into waiting from wakeful.queue_depth d where d.queue = pending.queue and d.counted_at > at - interval '250 milliseconds';
+        if found then
+            return waiting;
+        end if;
+    end if;
+    waiting := (select count(*) from (select from wakeful.job j where j.queue = pending.queue and j.state = 1 and j.limit_key is null limit most + 1) j)
+        + (select count(*) from (select from wakeful.job j where j.queue = pending.queue and j.state = 0 limit most + 1) j);
+    if most > 1000 then
+        -- Whoever holds the row is counting too: nobody waits for it.
+        perform from wakeful.queue_depth d where d.queue = pending.queue for update skip locked;
+        if found then
+            update wakeful.queue_depth d set pending = waiting, counted_at = at where d.queue = pending.queue;
+        end if;
+    end if;
+    return waiting;
 end
 $$;

@@ -132,9 +132,12 @@ begin
         state = case when due_at > at then 0 else 1 end,
         -- One that was ready keeps its place in line.
         ready_at = case when due_at > at then null else coalesce(j.ready_at, at) end,
+        -- Its key may be another one now, if it was parked.
+        limit_key = null,
         updated_at = at
     where j.id = twin.id
     returning * into moved;
+    perform wakeful.give_turns(array[moved.id]) where moved.state = 1;
     perform wakeful.poke(moved.queue, moved.task, moved.run_at, moved.rank, moved.ready_at, moved.id) where move_twin.poke;
 end
 $$;

@@ -6,13 +6,13 @@
 -- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds until there is
 -- something to look for again, null when nothing is known of; suspects tells that jobs wait which must run alone;
 -- cancelled are jobs of this worker that were asked to stop; refused are settlements that did not pass the fence; schedules are
--- those to be fired.
+-- those to be fired; held_back tells that more is in line for the next slot that comes free, but not to be held ready behind busy ones.
 create type wakeful.claimed_job as (
     id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint, rank smallint,
     ready_at timestamptz, run_at timestamptz, created_at timestamptz, started_at timestamptz, lease_expires_at timestamptz,
     expires_at timestamptz, correlation_id uuid, parent_id uuid, origin_id uuid, tenant text, created_by text,
     metadata jsonb, attempts jsonb, saved jsonb, due_in double precision, suspects boolean, cancelled uuid[], refused uuid[],
-    schedules jsonb
+    schedules jsonb, held_back boolean
 );
 
 create type wakeful.position as (rank smallint, ready_at timestamptz, id uuid);
@@ -45,7 +45,7 @@ begin
             cross join unnest(tasks) t(task)
             cross join lateral (
                 select j.ctid as tid from wakeful.job j
-                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.suspect
+                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.limit_key is null and j.suspect
                 order by j.rank, j.ready_at, j.id
                 limit choose.want
                 for update skip locked
@@ -56,9 +56,9 @@ begin
         -- One range is in order already.
         return array(
             select j.ctid from wakeful.job j
-            where j.queue = queues[1] and j.task = tasks[1] and j.state = 1 and not j.suspect
-              and (j.rank, j.ready_at, j.id) > (after[1].rank, after[1].ready_at, after[1].id)
-            order by j.rank, j.ready_at, j.id
+            where j.queue = queues[1] and j.task = tasks[1] and j.state = 1 and j.limit_key is null and not j.suspect
+              and (j.rank, coalesce(j.turn, j.ready_at), j.id) > (after[1].rank, after[1].ready_at, after[1].id)
+            order by j.rank, coalesce(j.turn, j.ready_at), j.id
             limit choose.want
             for update skip locked);
     end if;
@@ -68,11 +68,11 @@ begin
             from unnest(queues, after) q(queue, rank, ready_at, id)
             cross join unnest(tasks) t(task)
             cross join lateral (
-                select j.ctid as tid, j.rank, j.ready_at, j.id
+                select j.ctid as tid, j.rank, coalesce(j.turn, j.ready_at) as ready_at, j.id
                 from wakeful.job j
-                where j.queue = q.queue and j.task = t.task and j.state = 1 and not j.suspect
-                  and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
-                order by j.rank, j.ready_at, j.id
+                where j.queue = q.queue and j.task = t.task and j.state = 1 and j.limit_key is null and not j.suspect
+                  and (j.rank, coalesce(j.turn, j.ready_at), j.id) > (q.rank, q.ready_at, q.id)
+                order by j.rank, coalesce(j.turn, j.ready_at), j.id
                 limit choose.want
             ) c
             order by c.rank, c.ready_at, c.id
@@ -111,9 +111,9 @@ begin
     cross join unnest(tasks) t(task)
     cross join lateral (
         select from wakeful.job j
-        where j.queue = q.queue and j.task = t.task and j.state = 1 and not j.suspect
-          and (j.rank, j.ready_at, j.id) > (q.rank, q.ready_at, q.id)
-        order by j.rank, j.ready_at, j.id
+        where j.queue = q.queue and j.task = t.task and j.state = 1 and j.limit_key is null and not j.suspect
+          and (j.rank, coalesce(j.turn, j.ready_at), j.id) > (q.rank, q.ready_at, q.id)
+        order by j.rank, coalesce(j.turn, j.ready_at), j.id
         limit 1) r
     limit 1;
 end
@@ -140,11 +140,11 @@ as $$
 begin
     return query
     with recursive ready as (
-        (select j.queue, j.task from wakeful.job j where j.state = 1 order by j.queue, j.task limit 1)
+        (select j.queue, j.task from wakeful.job j where j.state = 1 and j.limit_key is null order by j.queue, j.task limit 1)
         union all
         select n.queue, n.task from ready r cross join lateral (
             select j.queue, j.task from wakeful.job j
-            where j.state = 1 and (j.queue, j.task) > (r.queue, r.task) order by j.queue, j.task limit 1) n
+            where j.state = 1 and j.limit_key is null and (j.queue, j.task) > (r.queue, r.task) order by j.queue, j.task limit 1) n
     ), scheduled as (
         (select j.queue, j.task from wakeful.job j where j.state = 0 order by j.queue, j.task limit 1)
         union all
@@ -152,6 +152,11 @@ begin
             select j.queue, j.task from wakeful.job j
             where j.state = 0 and (j.queue, j.task) > (s.queue, s.task) order by j.queue, j.task limit 1) n
     )
-    select r.queue::text, r.task::text from ready r union select s.queue::text, s.task::text from scheduled s;
+    select r.queue::text, r.task::text from ready r union select s.queue::text, s.task::text from scheduled s
+    union
+    -- Parked ones that may start.
+    select p.queue::text, p.task::text
+    from (select f.key from wakeful.freed_slot f union select g.key from wakeful.gate g where g.wake_at is not null) k
+    cross join lateral (select j.queue, j.task from wakeful.job j where j.limit_key = k.key and j.state = 1 limit 1) p;
 end
 $$;

@@ -32,6 +32,7 @@ begin
         return 0;
     end if;
     update wakeful.job j set state = 1, ready_at = at, updated_at = at where j.id = any (ids);
+    perform wakeful.give_turns(ids);
     return cardinality(ids);
 end
 $$;

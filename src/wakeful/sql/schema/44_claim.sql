@@ -1,5 +1,6 @@
 -- Claim: what a worker asks for when it has free slots.
--- Promise: takes from the named queues and registered tasks only; nothing that is paused is taken or burns an attempt.
+-- Promise: takes from the named queues and registered tasks only; nothing that is paused, or behind an open breaker or a full limit, is
+--   taken or burns an attempt.
 --   A worker without a lease on each job must be registered, with its own lease running, or the claim is refused.
 -- A job is held by one worker at a time; its start is counted here, and its epoch raised.
 -- Locks: jobs to be completed, in id order; a key share on the worker's own row; jobs to be taken, skipping locked ones.
@@ -82,13 +83,14 @@ $$;
 -- (and has it look again in a moment, until no poke can have missed it); null declares nothing. `pass_on`: poke the next
 -- sleepers when more is ready than was taken. `alone`: take one that must run alone. `done_*`: jobs to complete first, in the same commit (a turn). `brief`: the worker was poked and is in a hurry:
 -- what is in line is taken, and what else there is to see to, such as tending, declaring and what is due next, is left to the
--- claim that follows; one that took nothing needs none, unless it reports so. Returns the jobs, then the report.
+-- claim that follows; one that took nothing needs none, unless it reports so. `free`: how many of a lane's limit are free slots
+-- (null: all); what is limited is not held ready behind busy ones. Returns the jobs, then the report.
 create function wakeful.claim_1(
     worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
     h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
     tend boolean default true, sleeps text default null, pass_on boolean default false, alone boolean default false,
     done_ids uuid[] default null, done_epochs bigint[] default null, done_results text[] default null,
-    brief boolean default false)
+    brief boolean default false, free integer[] default null)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
@@ -108,6 +110,12 @@ declare
     held boolean := false;
     promoted integer := 0;
     short_queues text[] := '{}';
+    -- Of what something is said; null as long as nothing is.
+    steered wakeful.steered_pair[];
+    lane_pairs wakeful.steered_pair[];
+    plain_tasks text[] := open_tasks;
+    picking wakeful.picking;
+    picked boolean;
     -- Asked before the line is looked at. Short of that, the worker must look again: see nobody_is_between.
     sure boolean := sleeps is null or brief or wakeful.nobody_is_between();
     report wakeful.claimed_job;
@@ -119,6 +127,11 @@ begin
     if tend and not brief then
         promoted := wakeful.tend_line(worker_id, open_queues, open_tasks);
     end if;
+    if exists (select from wakeful.task_policy) or exists (select from wakeful.queue_policy) then
+        steered := nullif(wakeful.steered_pairs(open_queues, open_tasks), '{}');
+        plain_tasks := array(select t.task from unnest(open_tasks) t(task) where not exists (
+            select from wakeful.task_policy p where p.task = t.task));
+    end if;
     for this_lane in 1..cardinality(limits) loop
         select array_agg(q.queue), array_agg(row(coalesce(q.rank, -101), coalesce(q.ready_at, '-infinity'),
             coalesce(q.id, '00000000-0000-0000-0000-000000000000'))::wakeful.position)
@@ -126,22 +139,49 @@ begin
         from unnest(queues, lanes, h_ranks, h_ready_ats, h_ids) q(queue, lane, rank, ready_at, id)
         where q.lane = this_lane and q.queue = any (open_queues);
         taken := 0;
+        picked := false;
+        if steered is not null then
+            lane_pairs := array(select p from unnest(steered) p where p.queue = any (lane_queues));
+            -- What is said of a queue steers all its tasks.
+            select array_agg(q.queue), array_agg(row(q.rank, q.ready_at, q.id)::wakeful.position) into lane_queues, after
+            from unnest(lane_queues, after) q(queue, rank, ready_at, id)
+            where not exists (
+                select from unnest(lane_pairs) p
+                where p.queue = q.queue and (p.queue_gate is not null or p.fair or p.ageing is not null));
+        end if;
         while taken < limits[this_lane] loop
-            tids := wakeful.choose(lane_queues, open_tasks, limits[this_lane] - taken, after, alone);
+            tids := wakeful.choose(lane_queues, plain_tasks, limits[this_lane] - taken, after, alone);
             if lease is null and not held and tids <> '{}' then
                 perform wakeful.hold_worker(worker_id);
                 held := true;
             end if;
             at := wakeful.now();
+            if lane_pairs <> '{}' and not picked then
+                picked := true;
+                picking := wakeful.pick(lane_pairs, limits[this_lane] - taken, coalesce(free[this_lane], limits[this_lane]) - taken, alone, at);
+                select f.tids, f.picks into tids, picking.picks
+                from wakeful.first_in_line(limits[this_lane] - taken, tids, picking.picks) f;
+                if lease is null and not held and picking.picks <> '{}' then
+                    perform wakeful.hold_worker(worker_id);
+                    held := true;
+                end if;
+                return query select * from wakeful.start_picked(worker_id, picking.picks, lease, at);
+                perform wakeful.mark_gates(picking.keys, picking.key_tasks, at) where picking.keys <> '{}';
+                taken := taken + cardinality(picking.picks);
+                report.held_back := report.held_back or picking.held_back;
+                if picking.busy then
+                    report.due_in := least(report.due_in, 0.02);
+                end if;
+            end if;
             return query
             update wakeful.job j
             set state = 2, attempt = j.attempt + 1, epoch = j.epoch + 1, worker_id = claim_1.worker_id, started_at = at,
                 lease_expires_at = at + claim_1.lease, updated_at = at
             where j.ctid = any (tids) and (j.expires_at is null or j.expires_at > at)
             returning j.id, j.task::text, j.queue::text, j.payload::jsonb, j.attempt, j.max_attempts, j.epoch, j.rank,
-                j.ready_at, j.run_at, j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id,
+                coalesce(j.turn, j.ready_at), j.run_at, j.created_at, j.started_at, j.lease_expires_at, j.expires_at, j.correlation_id,
                 j.parent_id, j.origin_id, j.tenant::text, j.created_by::text, j.metadata::jsonb, j.attempts, j.saved,
-                null::double precision, null::boolean, null::uuid[], null::uuid[], null::jsonb;
+                null::double precision, null::boolean, null::uuid[], null::uuid[], null::jsonb, null::boolean;
             get diagnostics started = row_count;
             taken := taken + started;
             if started < cardinality(tids) then
@@ -149,6 +189,7 @@ begin
                 perform wakeful.expire_rows(array(select j.id from wakeful.job j where j.ctid = any (tids)), at);
             elsif taken < limits[this_lane] and not tended and not brief then
                 tended := true;
+                picked := false;
                 promoted := wakeful.tend_line(worker_id, open_queues, open_tasks);
             else
                 exit;
@@ -156,12 +197,17 @@ begin
         end loop;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
-            if (not brief or taken = 0) and (wakeful.some_ready(lane_queues, open_tasks, after)).queue is not null then
+            if (not brief or taken = 0) and (wakeful.some_ready(lane_queues, plain_tasks, after)).queue is not null then
                 report.due_in := least(report.due_in, 1);
             end if;
         elsif pass_on or promoted > 0 then
             perform wakeful.poke(more.queue, more.task, wakeful.now(), null, null, null)
-            from wakeful.some_ready(lane_queues, open_tasks, after) more where more.queue is not null;
+            from wakeful.some_ready(lane_queues, plain_tasks, after) more where more.queue is not null;
+        end if;
+        if steered is not null then
+            report := wakeful.after_picking(report, lane_pairs, taken, limits[this_lane], pass_on or promoted > 0, worker_id, tasks);
+            short_queues := short_queues || array(
+                select distinct p.queue from unnest(lane_pairs) p where taken < limits[this_lane] and p.queue <> all (short_queues));
         end if;
     end loop;
     if lease is null and not held then

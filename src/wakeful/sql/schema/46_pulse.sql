@@ -7,7 +7,8 @@
 -- jobs of these tasks wait. Raises WF006 when the worker's lease has lapsed.
 create function wakeful.pulse_1(
     worker_id uuid, lease interval, canary bigint,
-    queues text[], lanes integer[], limits integer[], tasks text[], every_lane integer default null, sleeps text default null)
+    queues text[], lanes integer[], limits integer[], tasks text[], every_lane integer default null, sleeps text default null,
+    free integer[] default null)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
@@ -30,7 +31,7 @@ begin
         queues := queues || found_queues;
         lanes := lanes || array_fill(every_lane, array[cardinality(found_queues)]);
     end if;
-    return query select * from wakeful.claim_1(worker_id, queues, lanes, limits, tasks, sleeps => sleeps);
+    return query select * from wakeful.claim_1(worker_id, queues, lanes, limits, tasks, sleeps => sleeps, free => free);
     report.cancelled := array(
         select j.id from wakeful.job j
         where j.state = 2 and j.worker_id = pulse_1.worker_id and j.cancel_requested_at is not null);

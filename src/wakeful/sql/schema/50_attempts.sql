@@ -30,6 +30,7 @@ as $$
 #variable_conflict use_column
 declare
     ids constant uuid[] := array(select e.id from unnest(ends) e);
+    slots constant wakeful.slot[] := wakeful.slots_of(ids);
     again record;
 begin
     -- Those that wait again; the others are measured where they go. Before they move: ready_at is about to change.
@@ -46,7 +47,7 @@ begin
                 ready_at = case when e.retry_in > interval '0' then null else at end,
                 attempt = case when e.charged then j.attempt else j.attempt - 1 end,
                 attempts = wakeful.history_of(j, e, at),
-                worker_id = null, lease_expires_at = null, updated_at = at
+                worker_id = null, lease_expires_at = null, limit_key = null, queue_slot = false, updated_at = at
             from unnest(ends) e
             where j.id = any (ids) and j.id = e.id and j.state + 0 = 2 and j.cancel_requested_at is null
               and e.retry_in is not null and (not e.charged or j.attempt < j.max_attempts)
@@ -62,6 +63,25 @@ begin
         where j.id = any (ids) and j.state + 0 = 2 and j.cancel_requested_at is not null), at);
     perform wakeful.retire_dead(array(
         select e from unnest(ends) e join wakeful.job j on j.id = e.id where j.id = any (ids) and j.state + 0 = 2), at);
+    if slots <> '{}' then
+        perform wakeful.free_slots(slots);
+    end if;
+end
+$$;
+
+-- The slots that running jobs among these have.
+create function wakeful.slots_of(ids uuid[]) returns wakeful.slot[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+begin
+    if not exists (select from wakeful.task_policy) and not exists (select from wakeful.queue_policy) then
+        return '{}';
+    end if;
+    return array(
+        select row(j.queue, j.task, j.limit_key)::wakeful.slot from wakeful.job j
+        where j.id = any (ids) and j.state + 0 = 2 and j.limit_key is not null);
 end
 $$;
 
@@ -78,6 +98,7 @@ declare
     retired integer;
     reruns jsonb[];
     ran wakeful.measured_run[];
+    slots wakeful.slot[];
 begin
     if coalesce(cardinality(ends), 0) = 0 then
         return 0;
@@ -101,10 +122,15 @@ begin
     )
     select count(*), array_agg((g.job).rerun) filter (where (g.job).rerun is not null),
         array_agg(row((g.job).task, (g.job).tenant, 'cancelled', (g.job).started_at, (g.job).ready_at, (g.job).counters)
-            ::wakeful.measured_run) filter (where (g.job).state = 2)
-    into retired, reruns, ran from gone g;
+            ::wakeful.measured_run) filter (where (g.job).state = 2),
+        array_agg(row((g.job).queue, (g.job).task, (g.job).limit_key)::wakeful.slot)
+            filter (where (g.job).state = 2 and (g.job).limit_key is not null)
+    into retired, reruns, ran, slots from gone g;
     perform wakeful.measure(ran, at) where ran is not null;
     perform wakeful.start_reruns(reruns);
+    if slots is not null then
+        perform wakeful.free_slots(slots);
+    end if;
     return retired;
 end
 $$;

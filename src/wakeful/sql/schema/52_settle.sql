@@ -18,6 +18,7 @@ declare
     done uuid[];
     reruns jsonb[];
     metered wakeful.measured_run[];
+    slots wakeful.slot[];
 begin
     -- No join that a plan made while the table was empty could turn round, to walk all of it.
     tids := array(
@@ -58,10 +59,18 @@ begin
     )
     select array_agg(g.id), array_agg(g.rerun) filter (where g.rerun is not null),
         array_agg(row(g.task, g.tenant, 'completed', g.started_at, g.ready_at, g.counters)::wakeful.measured_run)
-            filter (where g.tenant is not null or g.counters is not null)
-    into done, reruns, metered from gone g;
+            filter (where g.tenant is not null or g.counters is not null),
+        array_agg(row(g.queue, g.task, g.limit_key)::wakeful.slot) filter (where g.limit_key is not null)
+    into done, reruns, metered, slots from gone g;
     if metered is not null then
         perform wakeful.meter(metered, at);
+    end if;
+    if slots is not null then
+        perform wakeful.free_slots(slots);
+    end if;
+    -- Nearly always none does, and a success then writes nothing.
+    if exists (select from wakeful.breaker b where b.attentive) then
+        perform wakeful.breakers_hear_of(done, at);
     end if;
     if reruns is not null then
         perform wakeful.start_reruns(reruns);
@@ -128,10 +137,11 @@ end
 $$;
 
 -- Ends attempts otherwise than by completion. outcomes: failed, snoozed, released, cancelled. retry_ins: null for a
--- failed one means no further start. A cancelled one is over; a snoozed or released one is not charged.
+-- failed one means no further start. A cancelled one is over; a snoozed or released one is not charged. faults: whether a failure
+-- is the fault of the service behind the task's breaker; null for yes.
 create function wakeful.settle_1(
     worker_id uuid, ids uuid[], epochs bigint[], outcomes text[], codes text[], messages text[], details text[],
-    retry_ins interval[])
+    retry_ins interval[], faults boolean[] default null)
     returns table (id uuid, refused text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
@@ -149,6 +159,11 @@ begin
     if exists (select from unnest(outcomes) o(outcome)
         where o.outcome is null or o.outcome not in ('failed', 'snoozed', 'released', 'cancelled')) then
         perform wakeful.refuse('WF003', 'an outcome is not known', 'Use failed, snoozed, released or cancelled.');
+    end if;
+    if exists (select from wakeful.task_policy p where p.breaker is not null) then
+        perform wakeful.breakers_hear_of_failed(array(
+            select s.id from unnest(ids, outcomes, faults) with ordinality s(id, outcome, fault, place)
+            where s.place = any (passed) and s.outcome = 'failed' and s.fault is not false), at);
     end if;
     perform wakeful.retire_cancelled(array(select e from unnest(ends) e where e.outcome = 'cancelled'), at);
     perform wakeful.end_attempts(array(select e from unnest(ends) e where e.outcome <> 'cancelled'), at);

@@ -79,6 +79,7 @@ begin
         end if;
         return false;
     end if;
+    perform wakeful.give_turns(array[moved.id]);
     perform wakeful.poke(moved.queue, moved.task, null, moved.rank, moved.ready_at, moved.id);
     perform wakeful.note_act('retry_now', retry_now.id, retry_now.actor);
     return true;

@@ -126,3 +126,24 @@ select a.id, a.rule, a.subject, a.number, a.threshold, a.fired_at, a.cleared_at,
 -- What has come from a home-made table, by the key that it had there.
 create view wakeful.imports as
 select i.source, i.legacy_key, i.job_id, i.joined, i.imported_at from wakeful.imported i;
+
+-- One row a service. failure_count: within its window, while it is closed; next_probe_at: null unless it is open.
+create view wakeful.breakers as
+select b.name, b.state, case when b.state = 'closed'
+        then (select count(*)::integer from unnest(b.failures) f(at) where f.at > wakeful.now() - b.span)
+        else cardinality(b.failures) end as failure_count,
+    b.success_count, b.last_failure_at, b.opened_at, b.half_opened_at, b.updated_at, b.probe_at as next_probe_at,
+    b.threshold, b.span, b.open_for, b.open_cap, b.probes,
+    array(select p.task from wakeful.task_policy p where p.breaker = b.name order by p.task) as tasks
+from wakeful.breaker b;
+
+-- What is said about tasks and queues.
+create view wakeful.policies as
+select 'task' as kind, p.task as name, p.breaker, p.concurrency, 1 / extract(epoch from p.every)::double precision as rate_per_second,
+    p.burst, case p.keyed_by when 'payload' then array_to_string(p.key_path, '.') else p.keyed_by end as key,
+    null::boolean as fair, null::jsonb as weights, null::interval as ageing, null::integer as max_pending
+from wakeful.task_policy p
+union all
+select 'queue', r.queue, null, r.concurrency, 1 / extract(epoch from r.every)::double precision, r.burst, null, r.fair, r.weights,
+    r.ageing, r.max_pending
+from wakeful.queue_policy r;

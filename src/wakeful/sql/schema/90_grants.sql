@@ -19,20 +19,21 @@ begin
             p.kind || ' wakeful.' || n.name as object, p.privilege
         from (values
             ('all', 'execute', 'function', array['now', 'new_id', 'dedup_key', 'canonical_json', 'state_name', 'last_error', 'backoff']),
-            ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_batch_1']),
+            ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_batch_1', 'enter_breaker_1', 'leave_breaker_1']),
             ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
-                'snooze', 'release', 'extend', 'extend_1', 'register_1', 'beat_1', 'held_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
+                'snooze', 'release', 'extend', 'extend_1', 'register_1', 'declare_1', 'beat_1', 'held_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
                 'expire', 'make_days', 'drop_days', 'fold_tally', 'fire_1', 'declare_schedules_1']),
             ('viewer', 'execute', 'function', array['stats', 'find_jobs']),
             ('viewer', 'select', 'table', array['imports']),
             ('operator', 'execute', 'function', array['import_rows', 'return_rows']),
-            ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'queues', 'workers', 'controls', 'audits', 'schedules']),
+            ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'queues', 'workers', 'controls', 'audits', 'schedules', 'breakers', 'policies']),
             ('worker', 'execute', 'function', array['fold_metrics', 'roll_metrics', 'tell_1', 'watch_1', 'health', 'vitals', 'depths']),
             ('viewer', 'execute', 'function', array['health', 'vitals', 'depths', 'explain', 'task_metrics', 'metrics_summary']),
             ('viewer', 'select', 'table', array['job_metrics', 'usages', 'alerts']),
             ('operator', 'execute', 'function', array['cancel', 'cancel_many', 'requeue', 'retry_now', 'bury',
                 'acknowledge', 'purge', 'cleanup', 'pause_queue', 'resume_queue', 'pause_task', 'resume_task', 'switch_task',
-                'add_schedule', 'change_schedule', 'remove_schedule', 'pause_schedule', 'resume_schedule', 'run_schedule'])
+                'add_schedule', 'change_schedule', 'remove_schedule', 'pause_schedule', 'resume_schedule', 'run_schedule',
+                'trip_breaker', 'reset_breaker', 'set_breaker', 'set_task_policy', 'set_queue_policy'])
         ) p(role, privilege, kind, names)
         cross join lateral unnest(p.names) n(name)
     loop

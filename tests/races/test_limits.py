@@ -1,0 +1,72 @@
+"""Limits, over many sessions at once: never exceeded, and nothing is left behind."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from tests.sessions import background, scalar, session, value
+from tests.verbs import claim, complete, enqueue_many, fail
+from wakeful.edges.testing import Database
+
+KEYS, LIMIT, JOBS = 5, 3, 400
+
+
+def test_many_sessions_never_run_more_than_the_limit_and_finish_all(database: Database) -> None:
+    with session(database.dsn) as db:
+        value(db, "set_task_policy", task="t", concurrency=LIMIT, key="tenant")
+        enqueue_many(db, [{"task": "t", "tenant": f"k{n % KEYS}"} for n in range(JOBS)])
+        over: list[int] = []
+
+        def work(seed: int) -> int:
+            draw, done, idle = random.Random(seed), 0, 0
+            with session(database.dsn) as mine:
+                while idle < 40:
+                    held = claim(mine, want=draw.randint(1, 8), queues=["default"], tasks=["t"], lease="1 minute")
+                    idle = 0 if held else idle + 1
+                    if not held:
+                        time.sleep(0.01)
+                    most = scalar(
+                        mine,
+                        "select coalesce(max(n), 0) from (select count(*) n from wakeful.job where state = 2"
+                        " group by tenant) c",
+                    )
+                    over.append(int(most))
+                    for one in held:
+                        if draw.random() < 0.2:
+                            fail(mine, one, retry_in="0 seconds")
+                        else:
+                            complete(mine, one)
+                            done += 1
+            return done
+
+        with background() as start:
+            finished = sum(one.result() for one in [start(work, seed) for seed in range(6)])
+        dead = int(scalar(db, "select count(*) from wakeful.dead_letters"))
+        assert max(over) <= LIMIT
+        assert finished + dead == JOBS
+        assert scalar(db, "select count(*) from wakeful.job") == 0
+
+
+def test_a_rate_is_kept_by_many_sessions(database: Database) -> None:
+    rate, burst = 100, 5
+    with session(database.dsn) as db:
+        value(db, "set_task_policy", task="t", rate=rate, burst=burst)
+        enqueue_many(db, [{"task": "t"} for _ in range(400)])
+
+        def work() -> None:
+            until = time.monotonic() + 2
+            with session(database.dsn) as mine:
+                while time.monotonic() < until:
+                    if not claim(mine, want=10, queues=["default"], tasks=["t"]):
+                        time.sleep(0.005)
+
+        with background() as start:
+            for one in [start(work) for _ in range(4)]:
+                one.result()
+        most = scalar(
+            db,
+            "select max(n) from (select count(*) over (order by started_at range between current row and interval"
+            " '999 milliseconds' following) n from wakeful.job where state = 2) w",
+        )
+        assert rate * 0.5 < most <= rate + burst

@@ -1,0 +1,172 @@
+"""Circuit breakers in a worker: an outage, from its first failure to the last job."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.sessions import Session, query, scalar
+from tests.worker.work import all_over, comes_to, soon, starting, working
+from wakeful.app import Wakeful
+from wakeful.values.errors import BreakerOpen
+from wakeful.values.outcome import Dead
+from wakeful.values.retry import Fixed
+
+
+@dataclass
+class Service:
+    """A dependency that can be down, and counts who calls it meanwhile."""
+
+    down: bool = False
+    calls_while_down: int = 0
+    calls: list[float] = field(default_factory=list)
+
+    async def call(self) -> None:
+        self.calls.append(time.monotonic())
+        if self.down:
+            self.calls_while_down += 1
+            raise ConnectionError("it is down")
+        await asyncio.sleep(0.001)
+
+
+async def passes(seconds: float) -> None:
+    """An outage has a length, and nothing to wait for."""
+    until = time.monotonic() + seconds
+    await soon(lambda: time.monotonic() >= until)
+
+
+async def outage(app: Wakeful, db: Session, breaker: str | None) -> tuple[Service, int]:
+    """200 jobs, a second of outage in the middle of them; the service, and the attempts that were charged."""
+    service = Service()
+    if breaker is not None:
+        app.breaker(breaker, threshold=5, open_for="300ms", cap="300ms")
+
+    @app.task(name="call", breaker=breaker, retry=Fixed(0.05), max_attempts=1000)
+    async def call(n: int) -> None:
+        await service.call()
+
+    async with starting(app, concurrency=4):
+        ids = await call.aenqueue_many({"n": n} for n in range(50))
+        await all_over(db, ids)
+        service.down = True
+        ids += await call.aenqueue_many({"n": n} for n in range(150))
+        await passes(1.0)
+        service.down = False
+        assert await all_over(db, ids) == {"completed": 200}
+    return service, int(scalar(db, "select sum(attempt) from wakeful.jobs"))
+
+
+async def test_an_outage_costs_the_threshold_and_the_probes(app: Wakeful, db: Session) -> None:
+    service, attempts = await outage(app, db, "smtp")
+    probes = 1.0 / 0.3 + 1
+    assert 5 <= service.calls_while_down <= 5 + probes
+    assert attempts == 200 + service.calls_while_down
+    [told] = query(db, "select state, failure_count from wakeful.breakers")
+    assert told == {"state": "closed", "failure_count": 0}
+
+
+async def test_without_a_breaker_every_job_runs_into_it(app: Wakeful, db: Session) -> None:
+    service, _ = await outage(app, db, None)
+    assert service.calls_while_down > 150
+
+
+async def test_jobs_behind_an_open_breaker_start_by_timer(app: Wakeful, db: Session) -> None:
+    started: list[float] = []
+
+    @app.task(name="call", breaker="smtp")
+    async def call() -> None:
+        started.append(time.monotonic())
+
+    async with working(app):
+        db.execute("select wakeful.trip_breaker('smtp', '700 milliseconds')")
+        since = time.monotonic()
+        id = await call.aenqueue()
+        await comes_to(db, id, "completed")
+    assert 0.6 < started[0] - since < 1.5
+
+
+async def test_a_reset_starts_them_at_once(app: Wakeful, db: Session) -> None:
+    @app.task(name="call", breaker="smtp")
+    async def call() -> None: ...
+
+    async with working(app):
+        db.execute("select wakeful.trip_breaker('smtp', '1 hour')")
+        id = await call.aenqueue()
+        await asyncio.sleep(0.3)
+        assert scalar(db, "select state from wakeful.jobs where id = %s", id) == "ready"
+        db.execute("select wakeful.reset_breaker('smtp')")
+        assert (await comes_to(db, id, "completed"))["attempt"] == 1
+
+
+async def test_only_what_the_user_says_counts(app: Wakeful, db: Session) -> None:
+    @app.task(name="call", breaker="smtp", breaker_on=ConnectionError, retry=Fixed(0), max_attempts=8)
+    async def call(fault: bool) -> None:
+        raise ConnectionError("down") if fault else ValueError("bad address")
+
+    @app.task(name="bad", breaker="smtp")
+    async def bad() -> None:
+        raise Dead("its own fault")
+
+    async with working(app):
+        await comes_to(db, await call.aenqueue(fault=False), "dead")
+        await comes_to(db, await bad.aenqueue(), "dead")
+        assert scalar(db, "select failure_count from wakeful.breakers") == 0
+        await call.aenqueue(fault=True)
+        await soon(lambda: scalar(db, "select state from wakeful.breakers") == "open")
+
+
+async def test_inside_a_handler_an_open_breaker_snoozes_the_job_uncharged(app: Wakeful, db: Session) -> None:
+    entered: list[int] = []
+
+    @app.task(name="call")
+    async def call() -> str:
+        async with app.breaker("api"):
+            entered.append(1)
+        return "done"
+
+    @app.task(name="sync")
+    def call_sync() -> str:
+        with app.breaker("api"):
+            entered.append(1)
+        return "done"
+
+    async with working(app):
+        db.execute("select wakeful.trip_breaker('api', '500 milliseconds')")
+        ids = [await call.aenqueue(), await call_sync.aenqueue()]
+        for id in ids:
+            told = await comes_to(db, id, "completed")
+            assert told["attempt"] == 1
+            assert told["attempts"][0]["outcome"] == "snoozed"
+    assert len(entered) == 2
+    assert scalar(db, "select state from wakeful.breakers") == "closed"
+
+
+async def test_calls_inside_handlers_open_it(app: Wakeful, db: Session) -> None:
+    api = app.breaker("api", threshold=3, open_for="1 hour", counts=ConnectionError)
+
+    @app.task(name="call", retry=Fixed(0), max_attempts=10)
+    async def call() -> None:
+        async with api:
+            raise ConnectionError("down")
+
+    async with working(app):
+        id = await call.aenqueue()
+        await comes_to(db, id, "scheduled")
+    [told] = query(db, "select state, failure_count from wakeful.breakers")
+    assert told == {"state": "open", "failure_count": 3}
+    assert scalar(db, "select attempt from wakeful.jobs where id = %s", id) == 3
+
+
+def test_a_breaker_stands_alone(app: Wakeful, db: Session) -> None:
+    api = app.breaker("api", counts=ConnectionError)
+    db.execute("select wakeful.set_breaker('api', threshold => 2)")
+    for _ in range(2):
+        with pytest.raises(ConnectionError), api:
+            raise ConnectionError("down")
+    with pytest.raises(BreakerOpen) as refused, api:
+        raise AssertionError("it is open")
+    assert refused.value.breaker == "api"
+    assert 50 < refused.value.retry_in <= 60
