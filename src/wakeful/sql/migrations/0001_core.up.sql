@@ -1772,10 +1772,13 @@ declare
     found record;
 begin
     for found in
-        select s.name, s.room, s.wait, k.task,
-            exists (select from wakeful.job j where j.limit_key = s.name and j.state = 1) as parked
+        select s.name, s.room, s.wait, k.task, w.id is not null as parked
         from unnest(wakeful.gate_states(keys, tasks, null, at)) s
         join unnest(keys, tasks) k(key, task) on k.key = s.name
+        -- Not exists: as a subquery of the list it may be answered by a look at all jobs.
+        left join lateral (
+            select j.id from wakeful.job j where j.limit_key = s.name and j.state = 1
+            order by j.rank, coalesce(j.turn, j.ready_at), j.id limit 1) w on true
     loop
         if found.parked and found.room > 0 then
             insert into wakeful.freed_slot (task, key) values (found.task, found.name);
@@ -2773,9 +2776,9 @@ as $$
 begin
     return (
         select count(*) from wakeful.probe p
-        where p.breaker = probes_under_way.breaker
-          and (p.until > at or exists (
-            select from wakeful.job j where j.id = p.holder and j.epoch = p.epoch and j.state + 0 = 2)));
+        left join lateral (
+            select j.id from wakeful.job j where j.id = p.holder and j.epoch = p.epoch and j.state + 0 = 2 limit 1) j on true
+        where p.breaker = probes_under_way.breaker and (p.until > at or j.id is not null));
 end
 $$;
 

@@ -162,9 +162,9 @@ as $$
 begin
     return (
         select count(*) from wakeful.probe p
-        where p.breaker = probes_under_way.breaker
-          and (p.until > at or exists (
-            select from wakeful.job j where j.id = p.holder and j.epoch = p.epoch and j.state + 0 = 2)));
+        left join lateral (
+            select j.id from wakeful.job j where j.id = p.holder and j.epoch = p.epoch and j.state + 0 = 2 limit 1) j on true
+        where p.breaker = probes_under_way.breaker and (p.until > at or j.id is not null));
 end
 $$;
 
