@@ -205,8 +205,8 @@ class Loop:
     def _request(self, limits: Sequence[int], now: float, settles: bool) -> ClaimRequest:
         queues, lanes = self._lanes.queues()
         alone = self._turn() == "alone"
-        # A poke has woken an idle worker from a sleep that is declared, and nothing has asked for a thorough look: start
-        # what came, and see to everything else afterwards.
+        # A poke has woken an idle worker from a sleep that is declared, and nothing has asked for a thorough look:
+        # start what came, and see to everything else afterwards.
         calm = self._declared and self._tended_at > 0.0 and self.crew.idle and not settles
         brief = self._hurry and calm and not (alone or self._horizon.bounds_anything)
         tend = not brief and now - self._tended_at >= TEND_EVERY
