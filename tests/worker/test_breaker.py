@@ -86,7 +86,8 @@ async def test_jobs_behind_an_open_breaker_start_by_timer(app: Wakeful, db: Sess
         since = time.monotonic()
         id = await call.aenqueue()
         await comes_to(db, id, "completed")
-    assert 0.6 < started[0] - since < 1.5
+    # By the timer: the pulse comes much later.
+    assert 0.6 < started[0] - since < 10
 
 
 async def test_a_reset_starts_them_at_once(app: Wakeful, db: Session) -> None:

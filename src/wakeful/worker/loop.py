@@ -258,7 +258,7 @@ class Loop:
         self._writer.note_refused(report.refused)
         self._held_back = report.held_back
         self._appetite.learn(self._finished)
-        self._finished = 0
+        finished, self._finished = self._finished, 0
         if jobs and self.watch.everything:
             self.watch.claimed(jobs)
         if self.stopping:
@@ -276,8 +276,9 @@ class Loop:
             if not jobs:
                 self._lanes.look()
             return
-        # Never asleep on a bounded scan: what was given back lies before its start. Nor when something came meanwhile.
-        again = request.horizon is not None or self._looks != looks
+        # Never asleep on a bounded scan: what was given back lies before its start. Nor when something came meanwhile, or
+        # when a slot came free for what is not held ready.
+        again = request.horizon is not None or self._looks != looks or (report.held_back and finished > 0)
         short = self._advance(jobs, request, again)
         self.crew.take(jobs)
         if not short:
