@@ -124,6 +124,7 @@ GOALS = (
         "≥",
         1,
     ),
+    Goal("Drain with logs, metrics and tracing, to one without", _value("observed", "told_to_bare"), "≥", 0.85),
     Goal("Pinned snapshot, round four to round one", _value("pinned", "last_to_first"), "≥", 0.9),
     Goal(
         "Pinned snapshot, claims of ten, round four to round one",
@@ -143,5 +144,6 @@ GOALS = (
     Goal("Twenty idle processes, one job: claims", _value("herd", "claims"), "≤", 3),
     Goal("Claim of 100 in a crowd, to one alone", _value("claim", "crowd_to_none", "functions"), "≥", 0.85),
     Goal("Drain in a crowd, to one alone", _value("history", "worst_to_none"), "≥", 0.9),
+    Goal("The slowest reading command in a crowd, s", _value("reading", "slowest"), "≤", 1),
     Goal("Resident memory of a worker with 100 slots, MB", _value("memory", "resident_mb"), "≤", 90),
 )

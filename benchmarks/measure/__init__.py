@@ -11,9 +11,11 @@ from benchmarks.measure import (
     inside,
     latency,
     memory,
+    observed,
     pgbench,
     pinned,
     polling,
+    reading,
     timers,
 )
 
@@ -25,6 +27,7 @@ MEASUREMENTS = (
     drain.TWO_PROCESSES,
     drain.SLEEPS,
     drain.SYNC,
+    observed.OBSERVED_DRAIN,
     latency.IDLE,
     latency.LOADED,
     timers.TIMERS,
@@ -32,6 +35,7 @@ MEASUREMENTS = (
     pinned.TENS,
     history.HISTORY,
     claim_cost.CLAIM,
+    reading.READING,
     burst.BURST,
     polling.POLLING_OR_NOT,
     herd.HERD,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -29,6 +30,20 @@ SYSTEM = System(
 )
 
 SLOTS = {"noop": 100, "sleep": 500, "sync": 20, "hold": 2}
+
+
+OBSERVED = "BENCH_OBSERVED"
+
+
+def observe(app: Any) -> None:
+    """Logs at INFO as JSON, metrics, and tracing that goes nowhere."""
+    from wakeful.edges.logs import set_up
+    from wakeful.edges.tracing.opentelemetry import Tracing
+    from wakeful.observe.measures import Measures
+
+    set_up("json", "info", open(os.devnull, "w"))  # noqa: SIM115
+    app.observe(Measures())
+    app.observe(Tracing())
 
 
 class Ours(Driver):
@@ -61,6 +76,8 @@ class Ours(Driver):
 
     async def work(self, load: Load, probe: Probe) -> None:
         self._tasks(probe)
+        if os.environ.get(OBSERVED):
+            observe(self.app)
         worker = self.app.worker(concurrency=load.slots or SLOTS[load.handler])
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         await worker.arun()

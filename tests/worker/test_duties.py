@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.sessions import Session, query, scalar
-from tests.worker.work import comes_to, heard, soon, starting, working
+from tests.worker.work import comes_to, heard, listener_of, soon, starting, working
 from wakeful.app import Wakeful
 from wakeful.worker import duties, shift
 
@@ -67,6 +67,38 @@ async def test_a_duty_that_fails_is_logged_and_taken_up_again(
         await heard(again)
         await comes_to(db, await app.aenqueue("t"), "completed")
     assert "duty_failed: upkeep" in caplog.text
+
+
+async def test_the_fleet_is_told_when_a_worker_hears_nothing(
+    app: Wakeful, db: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duties, "EARS_EVERY", 0.01)
+
+    def told() -> list[object]:
+        return [row["details"].get("listener") for row in query(db, "select details from wakeful.workers")]
+
+    async with working(app) as worker:
+        await soon(lambda: listener_of(worker) is not None)
+        await soon(lambda: told() != ["deaf"])
+        listener = listener_of(worker)
+        assert listener is not None
+        listener._deaf = True
+        await soon(lambda: told() == ["deaf"])
+        listener._deaf = False
+        await soon(lambda: told() == ["hears"])
+
+
+async def test_what_was_measured_is_folded_by_a_worker_that_ran_something(
+    app: Wakeful, db: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duties, "FOLD_EVERY", 0.1)
+    async with working(app):
+        await comes_to(db, await app.aenqueue("t"), "completed")
+        await soon(
+            lambda: query(db, "select from wakeful.metric") and not query(db, "select from wakeful.metric_delta")
+        )
+    assert (await app.aget_metrics_summary())["successful_jobs"] == 1
+    assert app.get_metrics_summary("t", since="1h")["total_jobs"] == 1
 
 
 async def test_upkeep_keeps_house(app: Wakeful, db: Session, monkeypatch: pytest.MonkeyPatch) -> None:

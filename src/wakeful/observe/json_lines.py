@@ -1,55 +1,76 @@
-"""Lines of the two commonest events, written out by hand: records and a JSON encoder would cost as much as the jobs."""
+"""Lines of the two commonest events, written by hand: records and a JSON encoder would cost as much as the jobs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Final
 
 from wakeful.values.job import Job
 from wakeful.values.run import CompletedRuns
 
+MOST_REMEMBERED: Final = 20_000
+MOST_SHARED: Final = 1000
+
 
 class JsonLines:
-    """JSON objects without their braces. What jobs of a task, queue and tenant have in common is written once."""
+    """JSON objects without their braces.
+
+    What jobs of a task, queue and tenant share is written once, and what is told of a job at its claim is
+    remembered for its end.
+    """
 
     def __init__(self) -> None:
-        self._common: dict[tuple[str, str, str | None], str] = {}
+        self._shared: dict[tuple[str, str, str | None], str] = {}
+        self._told: dict[bytes, str] = {}
 
     def begin_anew(self) -> None:
         """The worker has another id."""
-        self._common.clear()
+        self._shared.clear()
+        self._told.clear()
 
     def claimed(self, jobs: Sequence[Job]) -> list[str]:
         """`job_claimed`."""
-        return [f'"event":"job_claimed",{told}' for told in self._each(jobs)]
+        told = self._told
+        if len(told) > MOST_REMEMBERED:
+            # Of jobs that were given back, and are told of no more.
+            told.clear()
+        lines = []
+        for job in jobs:
+            told[job.key] = line = self._of(job)
+            lines.append(f'"event":"job_claimed",{line}')
+        return lines
 
     def completed(self, runs: CompletedRuns) -> list[str]:
         """`job_completed`."""
-        told = zip(self._each(runs.jobs), runs.seconds, runs.queue_seconds, strict=True)
+        recall, tell = self._told.pop, self._of
         return [
-            f'"event":"job_completed",{job},"duration_ms":{seconds * 1000:.3f},"queue_time_ms":{waited * 1000:.3f}'
-            for job, seconds, waited in told
+            f'"event":"job_completed",{recall(job.key, None) or tell(job)},"duration_ms":{seconds * 1000:.3f}'
+            f',"queue_time_ms":{waited * 1000:.3f}'
+            for job, seconds, waited in zip(runs.jobs, runs.seconds, runs.queue_seconds, strict=True)
         ]
 
-    def _each(self, jobs: Sequence[Job]) -> Iterator[str]:
-        known = self._common
-        for job in jobs:
-            key, correlation = job.key, job.correlation_key
-            digits = key.hex()
-            id = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-            first = id if correlation == key else uuid_text(correlation)
-            common = known.get((job.task, job.queue, job.tenant)) or self._new(job)
-            yield f'"job_id":"{id}","correlation_id":"{first}",{common},"attempt":{job.attempt}'
+    def forget(self, job: Job) -> None:
+        """Its end is told otherwise."""
+        self._told.pop(job.key, None)
 
-    def _new(self, job: Job) -> str:
-        if len(self._common) > 1000:
-            self._common.clear()
+    def _of(self, job: Job) -> str:
+        key, correlation = job.key, job.correlation_key
+        digits = key.hex()
+        id = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+        first = id if correlation == key else uuid_text(correlation)
+        shared = self._shared.get((job.task, job.queue, job.tenant)) or self._share(job)
+        return f'"job_id":"{id}","correlation_id":"{first}",{shared},"attempt":{job.attempt}'
+
+    def _share(self, job: Job) -> str:
+        if len(self._shared) > MOST_SHARED:
+            self._shared.clear()
         told = {"task": job.task, "queue": job.queue, "worker_id": str(job.worker_id)}
         if job.tenant is not None:
             told["tenant"] = job.tenant
-        common = json.dumps(told, ensure_ascii=False)[1:-1]
-        self._common[job.task, job.queue, job.tenant] = common
-        return common
+        text = json.dumps(told, ensure_ascii=False)[1:-1]
+        self._shared[job.task, job.queue, job.tenant] = text
+        return text
 
 
 def uuid_text(key: bytes) -> str:

@@ -58,6 +58,7 @@ class RunLog(Observer):
     def ended(self, runs: Sequence[Run]) -> None:
         """`job_completed`, `job_failed`, `job_dead`, `job_snoozed`, `job_cancelled`, `job_released` or `lease_lost`."""
         for run in runs:
+            self._lines.forget(run.job)
             for level, event in run_events(run):
                 if log.isEnabledFor(level):
                     _log(level, event)

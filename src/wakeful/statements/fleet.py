@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -48,6 +49,15 @@ def beat(worker_id: UUID, lease: timedelta) -> Statement[bool]:
         "select wakeful.beat_1(%(worker_id)s::uuid, %(lease)s::interval)",
         {"worker_id": worker_id, "lease": lease},
         lambda rows: bool(rows[0][0]),
+    )
+
+
+def tell(worker_id: UUID, details: Mapping[str, object]) -> Statement[None]:
+    """Lay this over what the worker told of itself before."""
+    return Statement(
+        "select wakeful.tell_1(%(worker_id)s::uuid, %(details)s::jsonb)",
+        {"worker_id": worker_id, "details": json.dumps(details)},
+        lambda _: None,
     )
 
 

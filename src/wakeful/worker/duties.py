@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from datetime import timedelta
+from uuid import UUID
 
 from wakeful.config import AlertSettings
 from wakeful.database.line import AsyncLine
@@ -14,6 +16,7 @@ from wakeful.statements import alerts, fleet, metrics
 from wakeful.statements import settle as settling
 from wakeful.wake.alarm import Alarm
 from wakeful.worker.crew import Crew
+from wakeful.worker.ears import Ears
 from wakeful.worker.presence import Presence
 from wakeful.worker.summary import Summary
 from wakeful.worker.writer import Writer
@@ -22,6 +25,7 @@ UPKEEP_EVERY = 600.0
 FOLD_EVERY = 60.0
 NOTES_EVERY = 1.0
 LEASE_EVERY = 0.05
+EARS_EVERY = 5.0
 OWN_LEASES_EVERY = 1.0
 
 
@@ -58,6 +62,26 @@ async def watch_rules(dsn: str, settings: AlertSettings, watch: Watch) -> None:
             watch.alerted(alert)
     finally:
         await line.close()
+
+
+class EarsReport:
+    """Keeps the fleet's list true about whether this worker hears; a worker that always did says nothing."""
+
+    def __init__(self, line: AsyncLine, presence: Presence, ears: Callable[[], Ears]) -> None:
+        self._line = line
+        self._presence = presence
+        self._ears = ears
+        self._told: tuple[UUID, bool] | None = None
+
+    async def tell(self) -> None:
+        """One turn: at most a statement each time that it changes, and one for each id."""
+        await asyncio.sleep(EARS_EVERY)
+        ears = self._ears()
+        now = (self._presence.worker_id, ears.listens and not ears.hears)
+        if now != (self._told or (now[0], False)):
+            listener = "deaf" if now[1] else "hears"
+            await self._line.run(fleet.tell(now[0], {"listener": listener}))
+            self._told = now
 
 
 async def gather_notes(crew: Crew, writer: Writer, alarm: Alarm) -> None:

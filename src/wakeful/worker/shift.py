@@ -34,6 +34,7 @@ from wakeful.worker.clockwork import Clockwork
 from wakeful.worker.crew import Crew
 from wakeful.worker.desk import Desk
 from wakeful.worker.duties import (
+    EarsReport,
     fold_metrics,
     gather_notes,
     renew_own_leases,
@@ -175,6 +176,7 @@ class Shift:
             "notes": lambda: gather_notes(crew, self._writer, alarm),
             "upkeep": lambda: upkeep(self._dsn, self._keep),
             "metrics": lambda: fold_metrics(self._dsn, self.summary),
+            "ears": EarsReport(self._lease_line, self._presence, lambda: self._loop.ears).tell,
             "alerts": lambda: watch_rules(self._dsn, self._alerts, self._watch),
             "own leases": lambda: renew_own_leases(self._lease_line, self._presence, crew),
         }
@@ -314,11 +316,10 @@ class Shift:
         succeeded = isinstance(outcome, Done) or running.settled or outcome is UNLESS_COMMITTED
         if not isinstance(outcome, Released):
             self.summary.add(running.job.task, succeeded, isinstance(outcome, Failed), seconds, running.counted)
-        if self._watch:
-            if not succeeded or running.counted or running.handler.log_fields:
-                self._tell(running, outcome, settlement, seconds, succeeded)
-            elif self._watch.everything:
-                self._watch.done.append((running.job, seconds))
+        if not succeeded or running.counted or running.handler.log_fields:
+            self._tell(running, outcome, settlement, seconds, succeeded)
+        elif self._watch.everything:
+            self._watch.done.append((running.job, seconds))
         if running.notes is not None:
             self._writer.notes.append((running.job, running.take_notes()))
         if settlement is not None:

@@ -15,6 +15,7 @@ from wakeful.edges.cli.options import dsn_option, json_option
 @click.option("--by-task", is_flag=True, help="Runs and percentiles of each task, instead.")
 @click.option("--usage", is_flag=True, help="What each tenant used, by UTC day, instead.")
 @click.option("--since", type=span, metavar="SPAN", help="With --by-task or --usage: of the last 1h, 7d, ….")
+@click.option("--prometheus", is_flag=True, help="The fleet's numbers as Prometheus reads them, instead.")
 @click.option("--csv", "as_csv", is_flag=True, help="With --usage: as CSV.")
 @dsn_option
 @json_option
@@ -23,6 +24,7 @@ def stats(
     by_task: bool,
     usage: bool,
     since: timedelta | None,
+    prometheus: bool,
     as_csv: bool,
     dsn: str | None,
     as_json: bool,
@@ -38,6 +40,8 @@ def stats(
             "Choose --by-task or --usage; --since is for these two, --csv for --usage without --json."
         )
     name = None if task is None else task_name(task, "--task")
+    if prometheus:
+        return show_exposition(dsn)
     if by_task:
         return show_tasks(name, since, dsn, as_json)
     if usage:
@@ -50,6 +54,22 @@ def stats(
     else:
         waiting = f"{counts['pending']} ({found.ready} ready, {found.scheduled} scheduled)"
         print_facts({**counts, "pending": waiting}.items())
+
+
+def show_exposition(dsn: str | None) -> None:
+    """For a collector that reads files, where no worker can be scraped."""
+    from wakeful.edges.cli.asking import reading
+    from wakeful.observe.fleet_families import fleet_families
+    from wakeful.statements import inspect
+
+    try:
+        from wakeful.edges.probe.exposition import text_of
+    except ImportError:
+        raise click.ClickException("--prometheus needs prometheus_client: install wakeful[metrics].") from None
+    with reading(dsn) as asking:
+        depths, health = asking.run(inspect.depths()), asking.run(inspect.health(timedelta(hours=1)))
+        vitals = asking.run(inspect.vitals())
+    click.echo(text_of(fleet_families(depths, health, vitals)).decode(), nl=False)
 
 
 def show_tasks(task: str | None, since: timedelta | None, dsn: str | None, as_json: bool) -> None:
