@@ -11,6 +11,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from datetime import timedelta
+from time import monotonic
 
 from wakeful.claim.appetite import Appetite
 from wakeful.claim.horizon import Horizon
@@ -79,7 +80,7 @@ class Loop:
         self.alarm = Alarm(self._clock)
         self.stopping = False
         self.budget: int | None = None
-        self.answered_at = self._clock()
+        self.answered_at = monotonic()
         self.counts = dict.fromkeys(COUNTED, 0)
 
     @property
@@ -252,7 +253,7 @@ class Loop:
 
     def _take(self, claimed: Claimed, request: ClaimRequest, looks: int) -> None:
         report, jobs = claimed.report, claimed.jobs
-        self.answered_at = self._clock()
+        self.answered_at = monotonic()
         if self.budget is not None:
             self.budget -= len(jobs)
         self._writer.note_refused(report.refused)
@@ -346,7 +347,7 @@ class Loop:
         except Exception:
             self._pulse_at = 0.0
             raise
-        self.answered_at = self._clock()
+        self.answered_at = monotonic()
         self.counts["poll_scanned"] += len(claimed.jobs)
         self.crew.cancel(claimed.report.cancelled)
         if asks:

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -131,7 +132,7 @@ class Shift:
         loop = self._loop
         return Standing(
             self.worker_id,
-            max(0.0, self._clock.time() - loop.answered_at),
+            monotonic() - loop.answered_at,
             self._settings.poll_interval.total_seconds(),
             loop.stopping,
             loop.ears.listens,

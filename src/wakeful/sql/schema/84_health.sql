@@ -36,6 +36,7 @@ as $$
 #variable_conflict use_column
 declare
     at constant timestamptz := wakeful.now();
+    breakers constant jsonb := wakeful.breakers_told();
     answer jsonb;
 begin
     if health.stuck_after is null or health.stuck_after <= interval '0' then
@@ -71,6 +72,9 @@ begin
         'orphans', (select coalesce(jsonb_agg(jsonb_build_object('task', r.task, 'queue', r.queue,
             'seconds', greatest(0, extract(epoch from at - r.ready_at))) order by r.ready_at), '[]')
             from ready r where not r.served),
+        'breakers', breakers,
+        'breakers_open', (select coalesce(jsonb_agg(b.one), '[]') from jsonb_array_elements(breakers) b(one)
+            where b.one ->> 'state' <> 'closed'),
         'alerts', (select coalesce(jsonb_agg(jsonb_build_object('rule', a.rule, 'subject', a.subject, 'number', a.number,
             'threshold', a.threshold, 'since', a.fired_at) order by a.id), '[]') from wakeful.alert a where a.cleared_at is null),
         'paused', (select coalesce(jsonb_agg(jsonb_build_object('kind', c.kind, 'name', c.name, 'by', c.changed_by,

@@ -30,6 +30,8 @@ begin
     end if;
     return answer || jsonb_build_object(
         'rerun_waits', live.rerun is not null,
+        'breakers', wakeful.breakers_before(live.task),
+        'limits', case when live.state < 2 then wakeful.full_limits(live) else '[]' end,
         'suspect', live.suspect,
         'holder', (select jsonb_build_object('name', w.name, 'beat_at', w.beat_at, 'alive', w.lease_expires_at > at)
             from wakeful.worker w where w.id = live.worker_id),
