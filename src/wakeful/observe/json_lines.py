@@ -31,15 +31,12 @@ class JsonLines:
 
     def claimed(self, jobs: Sequence[Job]) -> list[str]:
         """`job_claimed`."""
-        told = self._told
-        if len(told) > MOST_REMEMBERED:
+        if len(self._told) > MOST_REMEMBERED:
             # Of jobs that were given back, and are told of no more.
-            told.clear()
-        lines = []
-        for job in jobs:
-            told[job.key] = line = self._of(job)
-            lines.append(f'"event":"job_claimed",{line}')
-        return lines
+            self._told.clear()
+        told = list(map(self._of, jobs))
+        self._told.update(zip([job.key for job in jobs], told, strict=True))
+        return [f'"event":"job_claimed",{one}' for one in told]
 
     def completed(self, runs: CompletedRuns) -> list[str]:
         """`job_completed`."""

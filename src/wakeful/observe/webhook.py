@@ -7,8 +7,6 @@ import logging
 import queue
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -63,6 +61,10 @@ class Webhook:
                 self._deliver(batch)
 
     def _deliver(self, batch: Sequence[Mapping[str, Any]]) -> None:
+        # Here, because most processes never post anything, and all would pay for the import.
+        import urllib.error
+        import urllib.request
+
         body = json.dumps({self._kind: batch}, default=str).encode()
         for attempt in range(TRIES):
             try:
