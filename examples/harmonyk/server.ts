@@ -20,7 +20,14 @@ class Refusal extends Error {
   }
 }
 
-async function body(request: IncomingMessage): Promise<Record<string, any>> {
+interface Asked {
+  type?: unknown;
+  payload?: Record<string, unknown>;
+  runAt?: string;
+  dedupe?: boolean;
+}
+
+async function body(request: IncomingMessage): Promise<Asked> {
   let text = "";
   for await (const part of request) text += part;
   try {

@@ -69,6 +69,13 @@ def test_backoff_and_can_retry_follow_the_table(node: Path) -> None:
     assert "pass 4" in done.stdout
 
 
+def test_the_types_hold(node: Path) -> None:
+    done = subprocess.run(
+        [node, "node_modules/typescript/bin/tsc"], cwd=HERE, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
 def test_the_dedupe_key_has_the_same_bytes_in_typescript_python_and_sql(node: Path, db: Session) -> None:
     payloads: list[dict[str, Any]] = [
         {},

@@ -14,6 +14,17 @@ export interface ClaimedJob {
   startedAt: number;
 }
 
+interface ClaimRow {
+  id: string;
+  task: string;
+  tenant: string | null;
+  payload: Record<string, unknown>;
+  attempt: number;
+  max_attempts: number;
+  /** A bigint, which pg hands over as text. */
+  epoch: string;
+}
+
 const ENQUEUE = `
   select wakeful.enqueue(task => $1, payload => $2, tenant => $3, run_at => $4, dedup_key => $5) as id`;
 const CLAIM = `
@@ -36,14 +47,14 @@ export class WakefulJobsRepository implements JobsRepository {
 
   async enqueue({ type, orgId = null, payload = {}, runAt = null, dedupe = false }: EnqueueJobInput): Promise<string> {
     const key = dedupe ? makeJobDedupeKey(type, orgId, payload) : null;
-    const { rows } = await this.pool.query(ENQUEUE, [type, JSON.stringify(payload), orgId, runAt, key]);
+    const { rows } = await this.pool.query<{ id: string }>(ENQUEUE, [type, JSON.stringify(payload), orgId, runAt, key]);
     return rows[0].id;
   }
 
   /** At most `limit` jobs that are due, of the types that are handled here. */
   async claim(types: string[], limit: number): Promise<ClaimedJob[]> {
-    const { rows } = await this.pool.query(CLAIM, [this.workerId, types, limit, this.lease]);
-    return rows.map((row: any) => {
+    const { rows } = await this.pool.query<ClaimRow>(CLAIM, [this.workerId, types, limit, this.lease]);
+    return rows.map((row) => {
       const job: ClaimedJob = {
         id: row.id,
         type: row.task,
