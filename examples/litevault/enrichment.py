@@ -18,7 +18,7 @@ class EnrichmentError(Exception):
     """The model could not make anything of it."""
 
 
-@app.task(name="enrichment", queue="enrichment", retry=POLICY, timeout="2m")
+@app.task(name="enrichment", queue="enrichment", retry=POLICY, timeout="2m", log_fields=("item_id",))
 async def enrich_item(ctx: Context, item_id: UUID) -> str:
     """Summarise an item. Its state is the idempotency key: one that is not being enriched is left alone."""
     row = await _read(item_id)

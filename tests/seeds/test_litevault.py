@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -139,8 +140,9 @@ async def test_crash_recovery(client: httpx.AsyncClient, db: Session, database: 
         assert first.ended() == -signal.SIGKILL
     with worker(database.dsn, "--lease", "3"):
         await is_enriched(db, id)
-    [job] = query(db, "select attempt, epoch, attempts from wakeful.jobs")
+    [job] = query(db, "select attempt, epoch, worker_id, attempts from wakeful.jobs")
     assert (job["attempt"], job["epoch"], job["attempts"][0]["outcome"]) == (2, 2, "crashed")
+    assert job["attempts"][0]["worker_id"] != str(job["worker_id"])
 
 
 async def test_idempotency(client: httpx.AsyncClient, db: Session) -> None:
@@ -190,6 +192,43 @@ async def test_an_item_that_fails_once_is_enriched_by_the_next_attempt(
     sandbox.travel(seconds=31)
     await app.worker().arun_once()
     assert item(db, id)["status"] == "READY_TO_CONFIRM"
+
+
+async def test_structured_logs(client: httpx.AsyncClient, db: Session, database: Database) -> None:
+    """The document's three lines, with its fields."""
+    with worker(database.dsn) as running:
+        good, bad = await create(client), await create(client, "broken 9")
+        await asyncio.to_thread(running.wait_for, "job_failed")
+        await asyncio.to_thread(running.wait_for, "job_completed")
+        claimed = {line["job_id"]: line for line in running.events("job_claimed")}
+        [completed], [failed] = running.events("job_completed"), running.events("job_failed")
+    assert set(claimed) == {completed["job_id"], failed["job_id"]}
+    assert all(line["attempt"] == 1 and line["worker_id"] for line in claimed.values())
+    assert (completed["item_id"], failed["item_id"]) == (str(good), str(bad))
+    assert completed["duration_ms"] > 0
+    assert (failed["error_code"], failed["will_retry"]) == ("EnrichmentError", True)
+
+
+async def test_metrics(client: httpx.AsyncClient, db: Session, database: Database) -> None:
+    """The document's six metrics, scraped from a worker."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with worker(database.dsn, "--probe-port", str(port)):
+        await is_enriched(db, await create(client))
+        async with httpx.AsyncClient() as scraper:
+            told = (await scraper.get(f"http://127.0.0.1:{port}/metrics")).text
+    samples = dict(line.rsplit(" ", 1) for line in told.splitlines() if line and not line.startswith("#"))
+    assert samples['wakeful_job_claimed_total{task="enrichment",worker_id="0"}'] == "1.0"
+    for name in (
+        "job_queue_depth",
+        "job_claimed_total",
+        "job_completed_total",
+        "job_processing_seconds",
+        "job_notification_received_total",
+        "job_poll_scanned_total",
+    ):
+        assert f"wakeful_{name}" in told, name
 
 
 async def test_100_items_rapidly_are_all_enriched_within_5_seconds(
