@@ -69,6 +69,14 @@ async def test_the_limit_holds_over_all_lanes(app: Wakeful, db: Session) -> None
     assert scalar(db, "select count(*) from wakeful.job where state = 1") == 15
 
 
+async def test_a_limit_below_the_number_of_lanes_looks_into_all_of_them(app: Wakeful, db: Session) -> None:
+    worker, began = app.worker(queues="a:3,b:5"), time.monotonic()
+    assert (await worker.arun_once(1)).processed == 0
+    await app.aenqueue("good", queue="b")
+    assert (await worker.arun_once(1)).processed == 1
+    assert time.monotonic() - began < 30
+
+
 async def test_with_nothing_to_do_it_returns_at_once(app: Wakeful) -> None:
     began = time.monotonic()
     assert (await app.worker().arun_once()).processed == 0

@@ -195,9 +195,13 @@ class Loop:
         # Asked with one that is hungry, the others too: who is not asked is not declared to be asleep.
         if not any(limit and lane.hungry for limit, lane in zip(limits, self._lanes.lanes, strict=True)):
             return none
-        if self.budget is not None:
-            for index, limit in enumerate(limits):
-                limits[index] = min(limit, max(0, self.budget - sum(limits[:index])))
+        return limits if self.budget is None else self._within(self.budget, limits)
+
+    def _within(self, budget: int, limits: list[int]) -> list[int]:
+        """No more than the budget in sum; hungry lanes first, or one that is empty would be asked for ever."""
+        for index in sorted(range(len(limits)), key=lambda place: not self._lanes.lanes[place].hungry):
+            limits[index] = min(limits[index], budget)
+            budget -= limits[index]
         return limits
 
     def _turn(self) -> Turn:
