@@ -30,7 +30,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check fmt bench bench-peers bench-check docs lock clean
+.PHONY: help setup demo test check fmt bench bench-peers bench-check chaos docs lock clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
@@ -67,6 +67,9 @@ bench-peers: $(READY)  ## beside all rivals; writes docs/explanation/benchmarks.
 
 bench-check: $(READY)  ## whether the ratios are still the published ones
 	@$(BIN)/python -m benchmarks --check $(ARGS)
+
+chaos: $(READY)  ## every fault that can be injected here, and what it cost; ARGS="--only kill,stop --seed 7 --minutes 2"
+	@$(BIN)/python -m tests.chaos $(ARGS)
 
 docs: $(READY)  ## the generated reference
 	@$(BIN)/python -m docs.generate $(ARGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -134,6 +135,14 @@ def until(condition: Callable[[], bool], seconds: float = 10) -> None:
 def shift_clock(db: Session, by: str) -> None:
     """Let the queue's clock run ahead by as much more; open sessions follow at once."""
     clock.travel(db, by)
+
+
+def take_out(db: Session, function: str, pattern: str, instead: str = "") -> None:
+    """Make a function of the schema anew without this part of its text, or with another in its place."""
+    body = scalar(db, "select pg_get_functiondef(%s::regproc)", f"wakeful.{function}")
+    without, count = re.subn(pattern, instead, body)
+    assert count, f"{function} does not say {pattern!r}"
+    db.execute(without.encode())
 
 
 def empty(db: Session) -> None:

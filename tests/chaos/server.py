@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 
+from tests.acceptance.processes import lives
 from tests.worker.processes import until
 from wakeful.database import embedded
 from wakeful.database.connect import connect
@@ -32,10 +33,15 @@ class Server:
         assert self.dsn in ("", running.dsn)
         self.dsn, self._pid = running.dsn, running.pid
 
-    def kill(self) -> None:
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """Kill the postmaster; returns when nobody answers any more."""
-        os.kill(self._pid, signal.SIGKILL)
-        until(lambda: not self._answers())
+        os.kill(self._pid, number)
+        until(lambda: not lives(self._pid) and not self._answers())
+
+    @property
+    def log(self) -> str:
+        """What the server has said."""
+        return "".join(path.read_text(errors="replace") for path in sorted(self._directory.rglob("*.log")))
 
     def _answers(self) -> bool:
         try:
@@ -45,15 +51,18 @@ class Server:
         return True
 
 
+EFFECT = "create table public.effect (job_id uuid not null)"
+
+
 @contextmanager
-def private_server(directory: Path, **settings: str) -> Iterator[Server]:
-    """A migrated server, gone with its data at the end."""
+def private_server(directory: Path, *, tables: str = EFFECT, **settings: str) -> Iterator[Server]:
+    """A migrated server with these tables, gone with its data at the end."""
     server = Server(directory, **settings)
     server.start()
-    with connect(server.dsn) as conn:
-        up(conn)
-        conn.execute("create table public.effect (job_id uuid not null)")
     try:
+        with connect(server.dsn) as conn:
+            up(conn)
+            conn.execute(tables.encode())
         yield server
     finally:
         embedded.reset(directory)

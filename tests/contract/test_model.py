@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -32,9 +31,9 @@ from tests.sessions import (
     Session,
     empty,
     query,
-    scalar,
     session,
     sqlstate_of,
+    take_out,
     value,
 )
 from tests.verbs import Held, claim, complete, enqueue_many, fail, stats
@@ -346,11 +345,3 @@ def test_the_same_machine_finds_that_a_guard_is_missing(databases: Databases, gu
             take_out(conn, function, text)
         with pytest.raises((AssertionError, psycopg.Error)):
             play(conn, searching)
-
-
-def take_out(db: Session, function: str, pattern: str) -> None:
-    """Make the function anew without this part of its text."""
-    body = scalar(db, "select pg_get_functiondef(%s::regproc)", f"wakeful.{function}")
-    without, count = re.subn(pattern, "", body)
-    assert count, f"{function} does not say {pattern!r}"
-    db.execute(without.encode())

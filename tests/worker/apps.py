@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from wakeful.app import Wakeful
@@ -23,10 +24,14 @@ app = Wakeful()
 def tell(event: str, ctx: Context | SyncContext, **facts: object) -> None:
     """Write a line that is there even if this process is killed in the next moment."""
     job = {"job": str(ctx.job.id), "attempt": ctx.attempt, "epoch": ctx.epoch, "pid": os.getpid()}
-    line = json.dumps({"event": event, **job, "at": time.time(), **facts}) + "\n"
-    file = os.open(os.environ["JOURNAL"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    append(os.environ["JOURNAL"], {"event": event, **job, "at": time.time(), **facts})
+
+
+def append(path: str | Path, *lines: Mapping[str, object]) -> None:
+    """Write lines that outlive this process, and the machine."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
-        os.write(file, line.encode())
+        os.write(file, "".join(json.dumps(line) + "\n" for line in lines).encode())
         os.fsync(file)
     finally:
         os.close(file)
@@ -143,7 +148,8 @@ async def aborts(ctx: Context) -> None:
     os.abort()
 
 
-def main() -> None:
+def main(app: Wakeful = app) -> None:
+    """Work, by the settings that are given as JSON."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     summary = app.worker(**json.loads(sys.argv[1])).run()
     print(json.dumps({"processed": summary.processed, "succeeded": summary.succeeded, "failed": summary.failed}))

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,19 +49,27 @@ class Journal:
 
 
 class WorkerProcess:
-    """A worker of `tests.worker.apps` in a process of its own."""
+    """A worker of an app, `tests.worker.apps` unless another is named, in a process of its own."""
 
-    def __init__(self, dsn: str, journal: Journal, **flags: object) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        journal: Journal,
+        app: str = "tests.worker.apps",
+        variables: Mapping[str, str] | None = None,
+        **flags: object,
+    ) -> None:
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("WAKEFUL_")},
             "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
             "WAKEFUL_DSN": dsn,
             "JOURNAL": str(journal.path),
+            **(variables or {}),
         }
         self._log = journal.path.with_name(f"worker-{time.monotonic_ns()}.log")
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.worker.apps", json.dumps({"poll_interval": 60, **flags})],
+                [sys.executable, "-m", app, json.dumps({"poll_interval": 60, **flags})],
                 env=environment,
                 cwd=journal.path.parent,
                 stdin=subprocess.DEVNULL,
@@ -105,7 +113,7 @@ class Fleet:
         self._journal = journal
         self.workers: list[WorkerProcess] = []
 
-    def start(self, **flags: object) -> WorkerProcess:
+    def start(self, **flags: Any) -> WorkerProcess:
         """One more; it may take a moment until it is registered."""
         worker = WorkerProcess(self._dsn, self._journal, **flags)
         self.workers.append(worker)

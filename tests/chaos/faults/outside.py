@@ -1,0 +1,188 @@
+"""Faults that need something of the machine: a small disk, another clock, a pooler."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+from typing import ClassVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from tests.chaos import tools
+from tests.chaos.faults.fault import Fault
+from tests.chaos.stage import Stage
+from tests.sessions import query
+from tests.worker.processes import until
+
+
+def free_port() -> int:
+    """A port that nobody uses."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        return int(door.getsockname()[1])
+
+
+class DiskFull(Fault):
+    """The server's disk fills up, and somebody makes room."""
+
+    name = "disk-full"
+    says = "the database's disk (a small tmpfs) is full for two seconds"
+    settings: ClassVar = {"max_wal_size": "48MB", "min_wal_size": "32MB"}
+    pause = (1.0, 2.0)
+    lease = 10.0
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._mount = stage.history.producers.parent / "disk"
+        self._filling = self._mount / "filling"
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Only root may mount."""
+        return None if os.geteuid() == 0 else "it takes root to mount a small disk"
+
+    @classmethod
+    @contextmanager
+    def place(cls, folder: Path) -> Iterator[Path]:
+        """A disk of 192 MB in memory."""
+        mount = folder / "disk"
+        mount.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=192m,mode=755", "tmpfs", str(mount)], check=True)
+        try:
+            yield mount
+        finally:
+            subprocess.run(["umount", "-l", str(mount)], check=True)
+
+    def inject(self) -> int:
+        """Fill it to the last page, and make room after two seconds."""
+        try:
+            with self._filling.open("wb") as file:
+                while True:
+                    file.write(b"\0" * 65536)
+                    file.flush()
+        except OSError:
+            pass
+        time.sleep(2)
+        self._make_room()
+        return 1
+
+    def heal(self) -> None:
+        """Room for all; a server that gave up for want of it is started again."""
+        self._make_room()
+        super().heal()
+
+    def _make_room(self) -> None:
+        self._filling.unlink(missing_ok=True)
+        self.stage.server.start()
+
+
+class WorkerClock(Fault):
+    """Each worker believes in another time: an hour early, an hour late, the right one."""
+
+    name = "worker-clock"
+    says = "workers whose clocks are an hour ahead and an hour behind"
+    takes_jobs = False
+    lease = 30.0
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._offsets = cycle(["+3600", "-3600", "+0"])
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """It takes libfaketime."""
+        return None if tools.find("libfaketimeMT.so.1") else "libfaketime is not to be had"
+
+    def prepare(self) -> None:
+        """Start them, each with its clock. What it measures by, the monotonic one, is left alone."""
+        for offset in ("+3600", "-3600", "+0"):
+            self.stage.variables.update(
+                LD_PRELOAD=str(tools.find("libfaketimeMT.so.1")), FAKETIME=offset, DONT_FAKE_MONOTONIC="1"
+            )
+            self.stage.start_worker()
+        self.stage.variables.clear()
+
+    def inject(self) -> int:
+        """Nothing more to be done: a job that is due later is what a wrong clock could get wrong."""
+        with self.stage.session() as db:
+            early = query(db, "select id from wakeful.jobs where started_at < run_at")
+            assert not early, f"started before they were due: {early}"
+        return 1
+
+
+class Pooler(Fault):
+    """Workers and producers behind PgBouncer in transaction mode, whose server connections are cut."""
+
+    name = "pgbouncer"
+    says = "PgBouncer in transaction mode: LISTEN hears nothing, and its connections are ended"
+    lease = 10.0
+    pause = (0.05, 0.3)
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """It takes the program."""
+        return None if tools.find("pgbouncer") else "pgbouncer is not to be had"
+
+    def prepare(self) -> None:
+        """Start it, and send everyone over it."""
+        folder = self.stage.history.producers.parent
+        to = conninfo_to_dict(self.stage.dsn)
+        port = free_port()
+        settings = folder / "pgbouncer.ini"
+        settings.write_text(
+            "[databases]\n"
+            f"{to['dbname']} = host={to['host']} port={to['port']} dbname={to['dbname']} "
+            f"user={to['user']} password={to.get('password', '')}\n"
+            "[pgbouncer]\n"
+            f"listen_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\npool_mode = transaction\n"
+            "default_pool_size = 10\nmax_client_conn = 100\nunix_socket_dir =\n"
+            "ignore_startup_parameters = extra_float_digits\n"
+        )
+        program = tools.find("pgbouncer")
+        assert program is not None
+        # It refuses to run as root; whoever owns nothing will do.
+        account = ["-u", "nobody"] if os.geteuid() == 0 else []
+        settings.chmod(0o644)
+        self._process = subprocess.Popen(
+            [str(program), "-q", *account, str(settings)],
+            env={**os.environ, "LD_LIBRARY_PATH": tools.libraries()},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.stage.worker_dsn = self.stage.load_dsn = make_conninfo(self.stage.dsn, host="127.0.0.1", port=port)
+        until(self._answers)
+
+    def inject(self) -> int:
+        """End one of its sessions with the server."""
+        with self.stage.session() as db:
+            rows = query(
+                db,
+                "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+                " and backend_type = 'client backend'",
+            )
+            if rows:
+                query(db, "select pg_terminate_backend(%s)", self.stage.dice.choice(rows)["pid"])
+        return int(bool(rows))
+
+    def end(self) -> None:
+        """It goes with the stage."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self.stage.worker_dsn).close()
+        except psycopg.OperationalError:
+            return False
+        return True

@@ -1,0 +1,113 @@
+"""The steady load: a producer that writes down what it asks for before it asks, and what it is answered."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from tests.chaos.history import History
+from wakeful.values.identity import new_id
+
+# How often each task is asked for, of a hundred jobs.
+MIX = {"quick": 35, "effect": 30, "threaded": 10, "flaky": 10, "keyed": 10, "doomed": 5}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One job to be enqueued, under an id that stays its own however often it is sent."""
+
+    id: UUID
+    task: str
+    payload: Mapping[str, object]
+    dedup_key: str | None = None
+    priority: int = 0
+
+
+class Load(threading.Thread):
+    """Enqueues about `rate` jobs a second, one by one. Half of what is left unanswered is sent again."""
+
+    def __init__(self, dsn: str, history: History, seed: int, rate: float) -> None:
+        super().__init__(name="load", daemon=True)
+        self._dsn = dsn
+        self._history = history
+        self._dice = random.Random(seed)
+        self._rate = rate
+        self._conn: psycopg.Connection[Any] | None = None
+        self._over = threading.Event()
+        self.sent = 0
+
+    def run(self) -> None:
+        """Send until it is told to end; the job under way is seen through."""
+        while not self._over.wait(self._dice.expovariate(self._rate)):
+            self.send(self._next())
+        if self._conn is not None:
+            self._conn.close()
+
+    def end(self) -> None:
+        """Send no more; returns when the last one is answered."""
+        self._over.set()
+        self.join(120)
+        assert not self.is_alive(), "the producer is stuck"
+
+    def send(self, wanted: Wanted) -> None:
+        """Enqueue one, and write down how that went."""
+        resend = self._dice.random() < 0.5
+        self.sent += 1
+        while True:
+            self._history.ask((wanted.id, wanted.task))
+            try:
+                made = self._enqueue(wanted)
+            except psycopg.Error as error:
+                self._history.lose(wanted.id, error.sqlstate or "")
+                self._hang_up()
+                if not resend:
+                    return
+                time.sleep(0.02)
+            else:
+                self._history.answer((wanted.id, made))
+                return
+
+    def _next(self) -> Wanted:
+        [task] = self._dice.choices(list(MIX), list(MIX.values()))
+        key = f"key {self._dice.randrange(5)}" if task == "keyed" else None
+        return Wanted(new_id(), task, {}, key)
+
+    def _enqueue(self, wanted: Wanted) -> UUID:
+        if self._conn is None:
+            self._conn = psycopg.connect(self._dsn, autocommit=True, connect_timeout=5, prepare_threshold=None)
+        return enqueue(self._conn, wanted)
+
+    def _hang_up(self) -> None:
+        if self._conn is not None:
+            with suppress(psycopg.Error):
+                self._conn.close()
+            self._conn = None
+
+
+def enqueue(conn: psycopg.Connection[Any], wanted: Wanted) -> UUID:
+    """Enqueue by the public function; the job that stands for it."""
+    row = conn.execute(
+        "select wakeful.enqueue(%s, %s, id => %s, dedup_key => %s, priority => %s)",
+        [wanted.task, Jsonb(dict(wanted.payload)), wanted.id, wanted.dedup_key, wanted.priority],
+    ).fetchone()
+    assert row is not None
+    [made] = row.values() if isinstance(row, dict) else row
+    return UUID(str(made))
+
+
+def enqueue_all(conn: psycopg.Connection[Any], history: History, wanted: Sequence[Wanted]) -> list[UUID]:
+    """Enqueue many at once, on a link that holds."""
+    history.ask(*((one.id, one.task) for one in wanted))
+    with conn.transaction():
+        made = [enqueue(conn, one) for one in wanted]
+    history.answer(*zip((one.id for one in wanted), made, strict=True))
+    return made

@@ -1,0 +1,99 @@
+"""The report: a table for the terminal, and the page in the docs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from tests.chaos.faults import FAULTS
+from tests.chaos.invariants import INVARIANTS, Checker
+from tests.chaos.scenario import Verdict
+
+PREFACE = """
+# Proof: what was tried to lose, double or wedge a job
+
+`make chaos` writes this page. Three workers, a steady load and a schedule that fires every second; one fault, again and again,
+at moments that a seed chooses; then healing, and a drain. Producers and workers write what they do to fsynced files
+outside PostgreSQL, and a witness in the database writes down every move of a job in the transaction that makes it. From
+these sixteen invariants are checked.
+
+*Lost* counts acknowledged jobs without exactly one final state, *doubled* settlements, effects and starts that should not
+have been, *late settlements refused* those of workers that had lost the job: the fence at work. *Recovery* is the time from
+healing until all that was asked for is done, leases that have to lapse included. *Throughput after* is a burst of jobs
+after healing, against the same burst before the first fault; on a machine that is shared it scatters.
+"""
+
+CLOSING = """
+## That it can fail
+Each checker is run against forged evidence, and the whole against planted bugs: a settlement without its epoch check, a
+rescue without its guard, a settlement before its commit, a key that is looked up before the insert, a worker that
+relies on NOTIFY alone. Each is caught (`tests/chaos/test_planted_bugs.py`, `tests/simulation`).
+"""
+
+HEAD = ("fault", "injected", "jobs", "lost", "doubled", "late settlements refused", "recovery", "throughput after")
+
+
+def cells(verdict: Verdict) -> tuple[str, ...]:
+    """One row."""
+    share = verdict.throughput
+    return (
+        verdict.fault,
+        str(verdict.injected),
+        str(verdict.jobs),
+        str(verdict.lost),
+        str(verdict.doubled),
+        str(verdict.refused),
+        f"{verdict.recovery:.1f} s",
+        "not measured" if share is None else f"{share:.0%}",
+    )
+
+
+def text(verdicts: Sequence[Verdict], missing: Mapping[str, str]) -> str:
+    """For a terminal: the table, then whatever is broken, with the seed that shows it again."""
+    rows = [HEAD, *map(cells, verdicts)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(HEAD))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines += [f"{name}: not run, {why}" for name, why in missing.items()]
+    return "\n".join([*lines, *failures(verdicts)])
+
+
+def failures(verdicts: Sequence[Verdict]) -> list[str]:
+    """What is broken, and how to see it again."""
+    return [
+        f"{one.fault}: invariant {number}: {sentence} (make chaos ARGS='--only {one.fault} --seed {one.seed}')"
+        for one in verdicts
+        for number, sentences in one.broken.items()
+        for sentence in sentences[:5]
+    ]
+
+
+def page(verdicts: Sequence[Verdict], missing: Mapping[str, str], seed: int, minutes: float) -> str:
+    """The page in the docs."""
+    rows = [f"| {' | '.join(row)} |" for row in (HEAD, ("---",) * len(HEAD), *map(cells, verdicts))]
+    absent = [f"- `{name}`: {why}" for name, why in missing.items()]
+    parts = [
+        PREFACE.strip(),
+        f"## The run\nSeed {seed}, {minutes:g} minutes a fault, on a machine of {os.cpu_count()} cores that does other"
+        f" work too, on {datetime.now(UTC):%d %B %Y}. Seen again with `make chaos ARGS='--seed {seed} --minutes"
+        f" {minutes:g}'`.",
+        "\n".join(rows),
+        *(["Not run on that machine:", "\n".join(absent)] if absent else []),
+        *(
+            ["## What did not hold", "\n".join(f"- {line}" for line in failures(verdicts))]
+            if failures(verdicts)
+            else []
+        ),
+        "## The faults",
+        "\n".join(f"- `{kind.name}`: {kind.says}" for kind in FAULTS.values()),
+        "## The invariants",
+        "\n".join(invariant(checker) for checker in INVARIANTS.values()),
+        CLOSING.strip(),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def invariant(checker: Checker) -> str:
+    """A checker's promise, as an entry of a numbered list."""
+    number, _, promise = (checker.__doc__ or "").partition(": ")
+    return f"{number}. {promise}"

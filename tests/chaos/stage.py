@@ -1,0 +1,146 @@
+"""The stage of one scenario: a database with a witness, three workers, a steady load, and dice."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.history import History
+from tests.chaos.load import Load, Wanted, enqueue_all
+from tests.chaos.server import Server
+from tests.sessions import Session, scalar, session
+from tests.worker.processes import Fleet, Journal, WorkerProcess, fleet_on, until
+from wakeful.values.identity import new_id
+
+WORKERS = 3
+SLOTS = 5
+PATIENCE = 120.0
+
+
+class Stage:
+    """What a fault may act on. `dsn` is the direct way to the database; workers and producers may be given others."""
+
+    def __init__(self, dsn: str, fleet: Fleet, history: History, seed: int, server: Server | None) -> None:
+        self.dsn = self.worker_dsn = self.load_dsn = dsn
+        self.history = history
+        self.dice = random.Random(seed)
+        self.seed = seed
+        self.flags: dict[str, Any] = {"concurrency": SLOTS, "poll_interval": 2}
+        self.variables: dict[str, str] = {}
+        self.workers: list[WorkerProcess] = []
+        self._fleet = fleet
+        self._server = server
+        self._load: Load | None = None
+
+    @property
+    def server(self) -> Server:
+        """The server of this stage alone, which may be killed."""
+        assert self._server is not None
+        return self._server
+
+    @property
+    def lease(self) -> float:
+        """Seconds that a worker's lease lasts."""
+        return float(self.flags["lease"])
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A connection past all faults."""
+        with session(self.dsn) as db:
+            yield db
+
+    def start_worker(self) -> WorkerProcess:
+        """One more worker."""
+        worker = WorkerProcess(
+            self.worker_dsn, Journal(self.history.workers), "tests.chaos.apps", self.variables, **self.flags
+        )
+        self._fleet.workers.append(worker)
+        self.workers.append(worker)
+        return worker
+
+    def fill(self) -> None:
+        """As many workers as there should be: for each that died there is another."""
+        self.workers = [worker for worker in self.workers if worker.process.poll() is None]
+        while len(self.workers) < WORKERS:
+            self.start_worker()
+
+    def begin_load(self, rate: float) -> None:
+        """Ask for jobs, for as long as faults go on."""
+        self._load = Load(self.load_dsn, self.history, self.seed, rate)
+        self._load.start()
+
+    def end_load(self) -> int:
+        """Ask for no more; how many there were."""
+        assert self._load is not None
+        self._load.end()
+        return self._load.sent
+
+    def burst(self, count: int) -> float:
+        """Jobs per second that the workers get done, from an empty line, of so many that come at once."""
+        self.flood(count)
+        began = time.monotonic()
+        with self.session() as db:
+            self._wait(lambda: self._left(db) == 0)
+        return count / (time.monotonic() - began)
+
+    def flood(self, count: int) -> None:
+        """Ask for so many jobs at once."""
+        with self.session() as db:
+            enqueue_all(db, self.history, [Wanted(new_id(), "quick", {}) for _ in range(count)])
+
+    def probe(self, task: str = "quick", **payload: object) -> Wanted:
+        """Ask for one job, whatever else goes on."""
+        wanted = Wanted(new_id(), task, payload)
+        with self.session() as db:
+            enqueue_all(db, self.history, [wanted])
+        return wanted
+
+    def drain(self) -> bool:
+        """Whether all that was asked for comes to an end while workers live."""
+        with self.session() as db:
+            return self._wait(lambda: self._left(db) == 0)
+
+    def leave(self) -> None:
+        """Let the workers go as they should; one that died is none of them."""
+        for worker in self.workers:
+            if worker.process.poll() is None:
+                worker.signal(signal.SIGTERM)
+        for worker in self.workers:
+            worker.ends(60)
+
+    def logs(self) -> str:
+        """All that all workers said."""
+        return "".join(worker.log for worker in self._fleet.workers)
+
+    def _left(self, db: Session) -> int:
+        return int(scalar(db, "select count(*) from wakeful.job where task <> 'tick'"))
+
+    def _wait(self, condition: Callable[[], bool]) -> bool:
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            # A worker may die of a job, at any time.
+            self.fill()
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        return True
+
+
+@contextmanager
+def stage_on(dsn: str, folder: Path, seed: int, server: Server | None = None) -> Iterator[Stage]:
+    """A stage without workers yet; nothing of it is left at the end."""
+    history = History(folder)
+    with fleet_on(dsn, Journal(history.workers)) as fleet:
+        yield Stage(dsn, fleet, history, seed, server)
+
+
+def started(stage: Stage) -> None:
+    """Return once all workers are registered."""
+    stage.fill()
+    for worker in stage.workers:
+        until(lambda worker=worker: "worker_started" in worker.log or worker.process.poll() is not None, PATIENCE)  # type: ignore[misc]

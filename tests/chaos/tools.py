@@ -1,0 +1,44 @@
+"""Programs that a fault needs and that are no part of this project: of the machine, or Debian's packages unpacked."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[2] / ".build" / "chaos-tools"
+PACKAGES = {
+    "pgbouncer": ("pgbouncer", "libc-ares2", "libevent-2.1-7"),
+    "libfaketimeMT.so.1": ("libfaketime",),
+}
+
+
+@cache
+def find(name: str) -> Path | None:
+    """The program or library: installed, or unpacked below .build. None when neither can be had."""
+    if installed := shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin"):
+        return Path(installed)
+    places = (FOLDER, Path("/usr/lib"))
+    if not any(FOLDER.rglob(name)):
+        unpack(PACKAGES[name])
+    return next((path for place in places for path in place.rglob(name) if path.is_file()), None)
+
+
+def libraries() -> str:
+    """Where unpacked programs find what they are linked to."""
+    return ":".join(sorted({str(path.parent) for path in FOLDER.rglob("*.so*")}))
+
+
+def unpack(packages: tuple[str, ...]) -> None:
+    """Fetch packages and unpack them, without installing anything; quietly, since they may not be there."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        return
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    fetched = subprocess.run(
+        ["apt-get", "download", *packages], cwd=FOLDER, capture_output=True, timeout=120, check=False
+    )
+    if fetched.returncode == 0:
+        for package in FOLDER.glob("*.deb"):
+            subprocess.run(["dpkg", "-x", str(package), str(FOLDER)], capture_output=True, check=True)
+            package.unlink()
