@@ -13,15 +13,15 @@ from tests.chaos.scenario import Verdict
 PREFACE = """
 # Proof: what was tried to lose, double or wedge a job
 
-`make chaos` writes this page. Three workers, a steady load and a schedule that fires every second; one fault, again and again,
-at moments that a seed chooses; then healing, and a drain. Producers and workers write what they do to fsynced files
-outside PostgreSQL, and a witness in the database writes down every move of a job in the transaction that makes it. From
-these sixteen invariants are checked.
+`make chaos` writes this page. Three workers, a steady load and a schedule that fires every second; one fault, again
+and again, at moments that a seed chooses; then healing, and a drain. Producers and workers write what they do to
+fsynced files outside PostgreSQL, and a witness in the database writes down every move of a job in the transaction that
+makes it. From these sixteen invariants are checked.
 
-*Lost* counts acknowledged jobs without exactly one final state, *doubled* settlements, effects and starts that should not
-have been, *late settlements refused* those of workers that had lost the job: the fence at work. *Recovery* is the time from
-healing until all that was asked for is done, leases that have to lapse included. *Throughput after* is a burst of jobs
-after healing, against the same burst before the first fault; on a machine that is shared it scatters.
+*Lost* counts acknowledged jobs without exactly one final state, *doubled* settlements, effects and starts that should
+not have been, *late settlements refused* those of workers that had lost the job: the fence at work. *Recovery* is the
+time from healing until all that was asked for is done, leases that have to lapse included. *Throughput after* is a
+burst of jobs after healing, against the same burst before the first fault; on a machine that is shared it scatters.
 """
 
 CLOSING = """
@@ -71,6 +71,7 @@ def failures(verdicts: Sequence[Verdict]) -> list[str]:
 def page(verdicts: Sequence[Verdict], missing: Mapping[str, str], seed: int, minutes: float) -> str:
     """The page in the docs."""
     rows = [f"| {' | '.join(row)} |" for row in (HEAD, ("---",) * len(HEAD), *map(cells, verdicts))]
+    broken = failures(verdicts)
     absent = [f"- `{name}`: {why}" for name, why in missing.items()]
     parts = [
         PREFACE.strip(),
@@ -79,11 +80,7 @@ def page(verdicts: Sequence[Verdict], missing: Mapping[str, str], seed: int, min
         f" {minutes:g}'`.",
         "\n".join(rows),
         *(["Not run on that machine:", "\n".join(absent)] if absent else []),
-        *(
-            ["## What did not hold", "\n".join(f"- {line}" for line in failures(verdicts))]
-            if failures(verdicts)
-            else []
-        ),
+        *(["## What did not hold", "\n".join(f"- {line}" for line in broken)] if broken else []),
         "## The faults",
         "\n".join(f"- `{kind.name}`: {kind.says}" for kind in FAULTS.values()),
         "## The invariants",

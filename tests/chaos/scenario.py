@@ -87,6 +87,7 @@ def play_on(stage: Stage, kind: type[Fault], effort: Effort) -> Verdict:
         fault.prepare()
         started(stage)
         baseline = stage.burst(effort.burst) if effort.burst else 0.0
+        fault.begin()
         stage.begin_load(effort.rate)
         injected = inject(stage, fault, effort)
         fault.heal()

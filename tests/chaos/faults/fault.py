@@ -43,6 +43,9 @@ class Fault:
     def prepare(self) -> None:
         """Before the workers start."""
 
+    def begin(self) -> None:
+        """Before the first time, when the throughput without it is known."""
+
     def inject(self) -> int:
         """Do it."""
         raise NotImplementedError

@@ -32,9 +32,10 @@ class KillBetween(Fault):
     says = "SIGKILL between a handler's effect and its settlement"
     lease = 2.0
 
-    def prepare(self) -> None:
-        """One handler in fifty dies."""
+    def begin(self) -> None:
+        """From here on one handler in fifty dies."""
         self.stage.variables["CHAOS_DEATHS"] = "2"
+        self._change_workers()
 
     def inject(self) -> int:
         """Wait for the next death."""
@@ -49,6 +50,9 @@ class KillBetween(Fault):
     def heal(self) -> None:
         """Those who may die make place for those who do not."""
         self.stage.variables.clear()
+        self._change_workers()
+
+    def _change_workers(self) -> None:
         for worker in self.stage.workers:
             worker.kill()
         self.stage.fill()

@@ -28,6 +28,9 @@ def free_port() -> int:
         return int(door.getsockname()[1])
 
 
+FULL_SECONDS = 2.0
+
+
 class DiskFull(Fault):
     """The server's disk fills up, and somebody makes room."""
 
@@ -68,7 +71,7 @@ class DiskFull(Fault):
                     file.flush()
         except OSError:
             pass
-        time.sleep(2)
+        time.sleep(FULL_SECONDS)
         self._make_room()
         return 1
 
