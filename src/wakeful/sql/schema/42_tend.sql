@@ -140,7 +140,10 @@ begin
     select j.lease_expires_at into leased from wakeful.job j
     where j.state = 2 and j.lease_expires_at is not null and j.lease_expires_at > at
     order by j.lease_expires_at limit 1;
-    select min(w.lease_expires_at) into worker_leased from wakeful.worker w where w.lease_expires_at > at;
+    -- Who holds nothing has nothing to be rescued: as long as it renews in time nobody need wake for it between two pulses.
+    select min(w.lease_expires_at + case when exists (
+            select from wakeful.job j where j.state = 2 and j.worker_id = w.id) then interval '0' else interval '20 seconds' end)
+    into worker_leased from wakeful.worker w where w.lease_expires_at > at;
     return extract(epoch from least(scheduled, leased, worker_leased) - at);
 end
 $$;
