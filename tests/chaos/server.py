@@ -14,6 +14,7 @@ from tests.acceptance.processes import lives
 from tests.worker.processes import until
 from wakeful.database import embedded
 from wakeful.database.connect import connect
+from wakeful.database.embedded.layout import locate
 from wakeful.database.migrations import up
 
 
@@ -37,6 +38,11 @@ class Server:
         """Kill the postmaster; returns when nobody answers any more."""
         os.kill(self._pid, number)
         until(lambda: not lives(self._pid) and not self._answers())
+
+    @property
+    def cluster(self) -> Path:
+        """Where its data is."""
+        return locate(self._directory).cluster
 
     @property
     def log(self) -> str:

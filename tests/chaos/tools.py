@@ -22,7 +22,9 @@ def find(name: str) -> Path | None:
     places = (FOLDER, Path("/usr/lib"))
     if not any(FOLDER.rglob(name)):
         unpack(PACKAGES[name])
-    return next((path for place in places for path in place.rglob(name) if path.is_file()), None)
+    found = (path for place in places for path in place.rglob(name) if path.is_file())
+    # A package has more files of its program's name: what starts it, its defaults.
+    return next((path for path in found if path.parent.name == "sbin" or ".so" in name), None)
 
 
 def libraries() -> str:

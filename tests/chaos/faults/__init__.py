@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.chaos.faults.crashing import Crashing
 from tests.chaos.faults.database import BackendKilled, ImmediateStop, PostmasterKilled, Terminate
+from tests.chaos.faults.failover import Failover
 from tests.chaos.faults.fault import Fault, Nothing
 from tests.chaos.faults.kill import Kill, KillBetween
 from tests.chaos.faults.outside import DiskFull, Pooler, WorkerClock
@@ -35,5 +36,6 @@ FAULTS: dict[str, type[Fault]] = {
         DiskFull,
         WorkerClock,
         Pooler,
+        Failover,
     )
 }

@@ -142,7 +142,7 @@ class Pooler(Fault):
         settings.write_text(
             "[databases]\n"
             f"{to['dbname']} = host={to['host']} port={to['port']} dbname={to['dbname']} "
-            f"user={to['user']} password={to.get('password', '')}\n"
+            f"user={to['user']} password='{to.get('password', '')}'\n"
             "[pgbouncer]\n"
             f"listen_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\npool_mode = transaction\n"
             "default_pool_size = 10\nmax_client_conn = 100\nunix_socket_dir =\n"
