@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tests.chaos.faults import FAULTS
@@ -34,6 +35,19 @@ relies on NOTIFY alone. Each is caught (`tests/chaos/test_planted_bugs.py`, `tes
 HEAD = ("fault", "injected", "jobs", "lost", "doubled", "late settlements refused", "recovery", "throughput after")
 
 
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What is tried below the faults, and what it complains of; nothing: it holds."""
+
+    says: str
+    complaint: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether it has nothing to complain of."""
+        return not self.complaint
+
+
 def cells(verdict: Verdict) -> tuple[str, ...]:
     """One row."""
     share = verdict.throughput
@@ -49,12 +63,13 @@ def cells(verdict: Verdict) -> tuple[str, ...]:
     )
 
 
-def text(verdicts: Sequence[Verdict], missing: Mapping[str, str]) -> str:
+def text(verdicts: Sequence[Verdict], missing: Mapping[str, str], layers: Sequence[Layer] = ()) -> str:
     """For a terminal: the table, then whatever is broken, with the seed that shows it again."""
     rows = [HEAD, *map(cells, verdicts)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(HEAD))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines += [f"{name}: not run, {why}" for name, why in missing.items()]
+    lines += [f"{layer.says}: {layer.complaint or 'all hold'}" for layer in layers]
     return "\n".join([*lines, *failures(verdicts)])
 
 
@@ -68,7 +83,9 @@ def failures(verdicts: Sequence[Verdict]) -> list[str]:
     ]
 
 
-def page(verdicts: Sequence[Verdict], missing: Mapping[str, str], seed: int, minutes: float) -> str:
+def page(
+    verdicts: Sequence[Verdict], missing: Mapping[str, str], seed: int, minutes: float, layers: Sequence[Layer]
+) -> str:
     """The page in the docs."""
     rows = [f"| {' | '.join(row)} |" for row in (HEAD, ("---",) * len(HEAD), *map(cells, verdicts))]
     broken = failures(verdicts)
@@ -79,6 +96,7 @@ def page(verdicts: Sequence[Verdict], missing: Mapping[str, str], seed: int, min
         f" work too, on {datetime.now(UTC):%d %B %Y}. Seen again with `make chaos ARGS='--seed {seed} --minutes"
         f" {minutes:g}'`.",
         "\n".join(rows),
+        "\n".join(f"- {layer.says}: {'all hold' if layer.holds else 'not all hold'}" for layer in layers),
         *(["Not run on that machine:", "\n".join(absent)] if absent else []),
         *(["## What did not hold", "\n".join(f"- {line}" for line in broken)] if broken else []),
         "## The faults",
@@ -87,7 +105,7 @@ def page(verdicts: Sequence[Verdict], missing: Mapping[str, str], seed: int, min
         "\n".join(invariant(checker) for checker in INVARIANTS.values()),
         CLOSING.strip(),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def invariant(checker: Checker) -> str:
