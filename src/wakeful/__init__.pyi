@@ -43,9 +43,9 @@ from wakeful.worker import Worker
 __version__: str
 
 __all__ = [
+    "Alert",
     "Breaker",
     "BreakerOpen",
-    "Alert",
     "Cancel",
     "ClaimedJob",
     "ConfigError",

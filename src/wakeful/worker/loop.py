@@ -281,8 +281,8 @@ class Loop:
             if not jobs:
                 self._lanes.look()
             return
-        # Never asleep on a bounded scan: what was given back lies before its start. Nor when something came meanwhile, or
-        # when a slot came free for what is not held ready.
+        # Never asleep on a bounded scan: what was given back lies before its start. Nor when something came meanwhile,
+        # or when a slot came free for what is not held ready.
         again = request.horizon is not None or self._looks != looks or (report.held_back and finished > 0)
         short = self._advance(jobs, request, again)
         self.crew.take(jobs)
