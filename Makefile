@@ -37,7 +37,7 @@ help:  ## what can be made
 
 setup: $(READY)  ## the virtual environment, from the hashed lock
 
-demo: $(READY)  ## the whole thing at work: a server, a worker, retries, a dead letter
+demo: $(READY)  ## the whole thing at work: a server, workers, one killed, a breaker, a schedule, a dead letter
 	@$(BIN)/wakeful demo $(ARGS)
 
 test: $(READY)  ## all tests; those of the database on every other PostgreSQL of this machine too

@@ -60,6 +60,7 @@ def test_without_a_terminal_it_ends_by_itself_and_adds_up(tmp_path: Path) -> Non
         r"✓ A reminder was due at 0:04: started \d+\.\d ms after its moment",
         r"✓ A schedule fired every second: ([6-9]|1\d) slots, \1 jobs, started \d+\.\d ms after their moments",
         r"✓ \d+ slots of a schedule = \d+ jobs",
+        r"✓ Payments down: breaker opened, closed \d\.\d s after; 40 paid, [1-9]\d* in vain",
         r"✓ A reminder nobody wants any more: cancelled before its moment",
         r"✓ One mail in eight is turned away at first: [1-9]\d* sent at the second attempt",
     ):

@@ -14,13 +14,23 @@ from wakeful.edges.demo import gauge
 from wakeful.edges.demo.crowd import crowd
 from wakeful.edges.demo.gauge import WorkerLine
 from wakeful.edges.demo.scene import Killed, Line, clock
-from wakeful.edges.demo.shop import count_stock, deliver_webhook, pack_parcel, resize_picture, send_mail, send_reminder
+from wakeful.edges.demo.shop import (
+    PAYMENTS,
+    charge_card,
+    count_stock,
+    deliver_webhook,
+    pack_parcel,
+    resize_picture,
+    send_mail,
+    send_reminder,
+)
 from wakeful.edges.demo.show import Curtain, Show
 from wakeful.statements import operate, read
 from wakeful.statements.statement import Statement
 
 PICTURES: Final = 1200
 PARCELS: Final = 24
+CHARGES: Final = 40
 ACTOR: Final = "demo"
 SCHEDULE: Final = "stock"
 
@@ -122,6 +132,34 @@ async def reminder(show: Show, line: Line) -> None:
     line.ends(f"A reminder was due at {clock(moment)}: started {late:.1f} ms after its moment")
 
 
+async def outage(show: Show, line: Line) -> None:
+    """A service goes down: its breaker opens, its jobs wait, and it closes when the service is back."""
+    await show.until(0.15)
+    await show.run(gauge.switch_payments(False))
+    line.begins("The payment service is down")
+    made = await charge_card.aenqueue_many({"order": number} for number in range(CHARGES))
+    show.count(made)
+    ids = [id for id in made if id is not None]
+
+    async def stands(state: str) -> bool | None:
+        return await show.run(gauge.breaker_state(PAYMENTS.name)) == state or None
+
+    async def charged() -> bool | None:
+        return await show.run(gauge.completed_of(ids)) == len(ids) or None
+
+    try:
+        await show.wait_for(lambda: stands("open"))
+        line.alarms(f"Payments are down: their breaker is open, {CHARGES} jobs wait, nothing else does")
+        await show.until(0.4)
+    finally:
+        # Also when the curtain falls: the jobs are to end.
+        await show.run(gauge.switch_payments(True))
+    _, seconds = await show.wait_for(lambda: stands("closed"))
+    await show.wait_for(charged)
+    vain = await show.run(gauge.failed_attempts(ids))
+    line.ends(f"Payments down: breaker opened, closed {seconds:.1f} s after; {CHARGES} paid, {vain} in vain")
+
+
 async def by_the_clock(show: Show, line: Line) -> None:
     """A schedule, fired by whichever worker is there, once a slot."""
     await show.app.schedules.aadd(SCHEDULE, count_stock, every=1)
@@ -168,6 +206,7 @@ STORY: Final = (
     Act("A schedule that fires every second", by_the_clock, goes_on=True),
     Act("A reminder for later", reminder),
     Act(f"{PICTURES:,} pictures at once", burst),
+    Act("A payment service that goes down, behind a breaker", outage),
     Act("A worker killed with -9 in the middle of its jobs", crash),
     Act("A webhook that fails for good", dead_letter),
     Act("A reminder nobody wants any more", withdrawn),

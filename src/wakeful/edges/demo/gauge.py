@@ -183,6 +183,30 @@ def slots(schedule: str) -> Statement[Slots]:
     )
 
 
+def breaker_state(name: str) -> Statement[str | None]:
+    """How a breaker stands: closed, open or half_open; None while nobody has used it."""
+    return Statement(
+        "select state from wakeful.breakers where name = %(name)s::text",
+        {"name": name},
+        lambda rows: str(rows[0][0]) if rows else None,
+    )
+
+
+def failed_attempts(ids: Sequence[UUID]) -> Statement[int]:
+    """How many attempts of these jobs ended in an error."""
+    return Statement(
+        "select coalesce(sum(jsonb_array_length(coalesce(attempts, '[]'))), 0)::integer"
+        " from wakeful.jobs where id = any (%(ids)s::uuid[])",
+        {"ids": list(ids)},
+        first_value,
+    )
+
+
+def switch_payments(works: bool) -> Statement[None]:
+    """The payment service goes down, or is back."""
+    return Statement("update shop.payments set works = %(works)s::boolean", {"works": works}, nothing)
+
+
 def mend_endpoint() -> Statement[None]:
     """The webhook's receiver works from here on."""
     return Statement("update shop.endpoint set works = true", {}, nothing)

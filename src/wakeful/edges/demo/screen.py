@@ -14,8 +14,8 @@ from wakeful.edges.demo.gauge import WorkerLine
 from wakeful.edges.demo.scene import Line, Scene, clock
 
 WIDEST = 108
-LEAST_COLUMNS, LEAST_ROWS = 72, 23
-ROOMY_ROWS = 36
+LEAST_COLUMNS, LEAST_ROWS = 72, 24
+ROOMY_ROWS = 38
 LABEL = "bright_black"
 ACCENT = "cyan"
 SIGNS = {"ahead": ("·", LABEL), "on": ("●", ACCENT), "alarm": ("●", "red"), "done": ("✓", "green")}

@@ -20,7 +20,12 @@ create table shop.orders (id integer primary key, placed_at timestamptz not null
 create table shop.effect (job_id uuid not null, task text not null);
 create table shop.endpoint (works boolean not null);
 insert into shop.endpoint values (false);
+create table shop.payments (works boolean not null);
+insert into shop.payments values (true);
 """
+
+# Half a second at a time: long enough to be seen, short enough to be watched.
+PAYMENTS: Final = app.breaker("payments", threshold=3, open_for=0.5, cap=0.5)
 
 _EFFECT: Final = "insert into shop.effect (job_id, task) values (%s, %s)"
 
@@ -68,6 +73,16 @@ async def deliver_webhook(ctx: Context, order: int) -> None:
         cursor = await conn.execute("select works from shop.endpoint")
         if (await cursor.fetchone()) != (True,):
             raise ConnectionError("500 from https://partner.example/hook")
+        await conn.execute(_EFFECT, [ctx.job.id, ctx.job.task])
+
+
+@app.task(name="shop.charge_card", retry=Fixed(0.3), max_attempts=50, breaker=PAYMENTS.name)
+async def charge_card(ctx: Context, order: int) -> None:
+    """By a payment service that goes down; while it is, its breaker lets only a probe through now and then."""
+    async with ctx.transaction() as conn:
+        cursor = await conn.execute("select works from shop.payments")
+        if (await cursor.fetchone()) != (True,):
+            raise ConnectionError("503 from https://pay.example")
         await conn.execute(_EFFECT, [ctx.job.id, ctx.job.task])
 
 
