@@ -30,7 +30,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check fmt bench bench-peers bench-check chaos docs lock clean
+.PHONY: help setup demo test check fmt bench bench-peers bench-check chaos soak docs lock clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
@@ -48,12 +48,13 @@ test: $(READY)  ## all tests; those of the database on every other PostgreSQL of
 	    tests/contract tests/races tests/upgrade tests/db/test_foreign.py tests/db/test_migrate.py || exit 1; \
 	done
 
-check: $(READY)  ## lint, format, types, import rules, tidy rules, lock
+check: $(READY)  ## lint, format, types, import rules, tidy rules, lock, what it is made of
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy $(TYPED)
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest -q tests/tidy
+	$(BIN)/python -m tests.tidy.supply
 
 fmt: $(READY)  ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix
@@ -70,6 +71,9 @@ bench-check: $(READY)  ## whether the ratios are still the published ones
 
 chaos: $(READY)  ## every fault that can be injected here, and what it cost; ARGS="--only kill,stop --seed 7 --minutes 2"
 	@$(BIN)/python -m tests.chaos $(ARGS)
+
+soak: $(READY)  ## mixed load with random faults for hours: memory, descriptors and tables must not grow; ARGS="--hours 8"
+	@$(BIN)/python -m tests.chaos.soak $(ARGS)
 
 docs: $(READY)  ## the generated reference
 	@$(BIN)/python -m docs.generate $(ARGS)

@@ -21,8 +21,9 @@ makes it. From these sixteen invariants are checked.
 
 *Lost* counts acknowledged jobs without exactly one final state, *doubled* settlements, effects and starts that should
 not have been, *late settlements refused* those of workers that had lost the job: the fence at work. *Recovery* is the
-time from healing until all that was asked for is done, leases that have to lapse included. *Throughput after* is a
-burst of jobs after healing, against the same burst before the first fault; on a machine that is shared it scatters.
+time from healing until all that was asked for is done, leases that have to lapse included. *Throughput after* is the
+best of three bursts of jobs after healing, against the best of three before the first fault; on a machine that is
+shared it scatters.
 """
 
 CLOSING = """

@@ -16,6 +16,7 @@ from tests.chaos.server import Server, private_server
 from tests.chaos.stage import SLOTS, Stage, stage_on, started
 
 LATE = "the settlement of job"
+BURSTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +87,27 @@ def play_on(stage: Stage, kind: type[Fault], effort: Effort) -> Verdict:
     try:
         fault.prepare()
         started(stage)
-        baseline = stage.burst(effort.burst) if effort.burst else 0.0
+        baseline = best(stage, effort)
         fault.begin()
         stage.begin_load(effort.rate)
         injected = inject(stage, fault, effort)
         fault.heal()
         healed = time.monotonic()
-        jobs = stage.end_load() + 2 * effort.burst
+        jobs = stage.end_load() + 2 * BURSTS * effort.burst
         drained = stage.drain()
         recovery = time.monotonic() - healed
-        after = stage.burst(effort.burst) if effort.burst and drained else 0.0
+        after = best(stage, effort) if drained else 0.0
         stage.leave()
         seen = judge(stage, fault, drained)
         refused = stage.logs().count(LATE)
         return Verdict(kind.name, stage.seed, injected, jobs, refused, recovery, baseline, after, broken(seen))
     finally:
         fault.end()
+
+
+def best(stage: Stage, effort: Effort) -> float:
+    """The throughput of the best of some bursts: what others do on this machine can only make one slower."""
+    return max(stage.burst(effort.burst) for _ in range(BURSTS)) if effort.burst else 0.0
 
 
 def inject(stage: Stage, fault: Fault, effort: Effort) -> int:

@@ -1,0 +1,153 @@
+"""`make soak`: mixed load with random faults for hours; memory, descriptors and tables must not grow.
+
+The workers that are measured are never killed: faults come to the server's sessions, and to a third worker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.chaos.evidence import WITNESS
+from tests.chaos.server import private_server
+from tests.chaos.stage import Stage, stage_on, started
+from tests.sessions import Session, query, scalar
+from tests.worker.processes import WorkerProcess
+
+LEASE = 5.0
+MOST_MB_AN_HOUR = 1.0
+MOST_GROWTH = 0.2
+# Of the whole time; what a process takes to warm up is no leak.
+WARM_UP = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What there was at one moment, in hours since the beginning."""
+
+    hours: float
+    rss_mb: float
+    descriptors: int
+    table_mb: float
+
+
+def main() -> int:
+    """Run for so long, and say what grew."""
+    parser = argparse.ArgumentParser(prog="make soak ARGS=…")
+    parser.add_argument("--hours", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=7)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="wakeful-soak-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        settings = {"autovacuum": "on", "autovacuum_naptime": "5s"}
+        with (
+            private_server(folder / "server", tables=WITNESS, **settings) as server,
+            stage_on(server.dsn, folder, asked.seed, server) as stage,
+        ):
+            samples = soak(stage, asked.hours)
+            drained = stage.drain()
+    complaints = [*judged(samples), *([] if drained else ["the line did not drain"])]
+    print(f"{len(samples)} samples over {asked.hours:g} h, seed {asked.seed}")
+    print("\n".join(complaints) or "nothing grew")
+    return 1 if complaints else 0
+
+
+def soak(stage: Stage, hours: float) -> list[Sample]:
+    """Load and faults until the time is over; a sample every few seconds."""
+    stage.flags["lease"] = LEASE
+    with stage.session() as db:
+        # The witness keeps everything, which is not what is measured here.
+        db.execute("drop trigger witness_rows on wakeful.job")
+        db.execute("drop trigger witness_moves on wakeful.job")
+    started(stage)
+    kept = stage.workers[:2]
+    stage.begin_load(40)
+    began = time.monotonic()
+    samples: list[Sample] = []
+    while (passed := (time.monotonic() - began) / 3600) < hours:
+        time.sleep(stage.dice.uniform(*PAUSE))
+        disturb(stage, kept)
+        with stage.session() as db:
+            samples.append(sample(db, kept, passed))
+            # Finished jobs are kept for as long as a user wants: here, for a minute.
+            query(db, "select wakeful.cleanup('completed', interval '1 minute')")
+    stage.end_load()
+    return samples
+
+
+PAUSE = (1.0, 5.0)
+
+
+def disturb(stage: Stage, kept: list[WorkerProcess]) -> None:
+    """One of the faults that the measured workers outlive."""
+    match stage.dice.randrange(4):
+        case 0:
+            for worker in stage.workers:
+                if worker not in kept:
+                    worker.kill()
+            stage.fill()
+        case 1:
+            stage.flood(200)
+        case 2:
+            with stage.session() as db:
+                query(
+                    db,
+                    "select pg_terminate_backend(pid) from pg_stat_activity"
+                    " where application_name like 'wakeful%' and pid <> pg_backend_pid()",
+                )
+        case _:
+            pass
+
+
+def sample(db: Session, kept: list[WorkerProcess], hours: float) -> Sample:
+    """What the measured workers and the tables take."""
+    pids = [worker.process.pid for worker in kept]
+    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
+    open_files = sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids)
+    size = scalar(
+        db,
+        "select sum(pg_total_relation_size(c.oid)) from pg_class c"
+        " where c.relnamespace = 'wakeful'::regnamespace and c.relkind in ('r', 'm')",
+    )
+    return Sample(hours, pages * 4096 / 1e6 / len(pids), open_files, float(size) / 1e6)
+
+
+def judged(samples: list[Sample]) -> list[str]:
+    """What grew, after the time that it takes to warm up."""
+    settled = samples[int(len(samples) * WARM_UP) :]
+    if len(settled) < 8:
+        return ["too short to tell: give more --hours"]
+    complaints = []
+    slope = slope_of([(one.hours, one.rss_mb) for one in settled])
+    if slope > MOST_MB_AN_HOUR:
+        complaints.append(f"memory grows by {slope:.1f} MB an hour in a worker, {MOST_MB_AN_HOUR:g} at most")
+    quarter = len(settled) // 4
+    for what, early, late in (
+        ("descriptors", mean_of(settled[:quarter], "descriptors"), mean_of(settled[-quarter:], "descriptors")),
+        ("MB of tables", mean_of(settled[:quarter], "table_mb"), mean_of(settled[-quarter:], "table_mb")),
+    ):
+        if late > early * (1 + MOST_GROWTH) + 1:
+            complaints.append(f"{early:.1f} {what} have become {late:.1f}")
+    return complaints
+
+
+def mean_of(samples: list[Sample], name: str) -> float:
+    """Of one of its numbers."""
+    return sum(float(getattr(one, name)) for one in samples) / len(samples)
+
+
+def slope_of(points: list[tuple[float, float]]) -> float:
+    """By least squares."""
+    x = sum(point[0] for point in points) / len(points)
+    y = sum(point[1] for point in points) / len(points)
+    spread = sum((point[0] - x) ** 2 for point in points)
+    return sum((point[0] - x) * (point[1] - y) for point in points) / spread if spread else 0.0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
