@@ -76,11 +76,21 @@ def test_a_lease_that_will_lapse_is_due(db: Session) -> None:
     assert lone_claim(db) is None
 
 
-def test_a_worker_that_will_lapse_is_due(db: Session) -> None:
-    register(db, lease="40 seconds")
+def test_a_worker_that_holds_a_job_and_will_lapse_is_due(db: Session) -> None:
+    worker = register(db, lease="40 seconds")
+    enqueue(db)
+    assert len(worker_claim(db, worker)[0]) == 1
     due = lone_claim(db)
     assert due is not None
     assert 30 < due <= 40
+
+
+def test_a_worker_that_holds_nothing_wakes_nobody_between_two_pulses(db: Session) -> None:
+    """There is nothing to rescue, and it renews in time: seed 0 of the simulation, where a fleet woke for each other."""
+    register(db, lease="40 seconds")
+    due = lone_claim(db)
+    assert due is not None
+    assert 50 < due <= 60
 
 
 def test_a_full_claim_needs_no_next_time(db: Session) -> None:
