@@ -111,7 +111,10 @@ def _gates(facts: Facts) -> Iterator[str]:
         until = f" until {one['until']}" if one.get("until") else ""
         yield f"Breaker {one['name']} is {one['state'].replace('_', ' ')}{until}: see `wakeful breakers list`."
     for one in facts.get("limits", ()):
-        yield f"Its limit {one['name']} is full{_held(one)}: it starts when one of those ends."
+        if one.get("seconds") is not None:
+            yield f"The rate of {one['name']} lets the next one start in {in_words(one['seconds'])}."
+        else:
+            yield f"Its limit {one['name']} is full{_held(one)}: it starts when one of those ends."
     if facts["loops_wait"] or any(one["serves_task"] and one["serves_queue"] for one in workers):
         return
     if not workers:

@@ -3,8 +3,8 @@
 --   what waits only the heads of the lines are read, so that the answer comes as fast from a full queue as from an empty one.
 -- Locks: none.
 
--- Since when the longest-waiting ready job of each queue and task waits, found by skipping from one (queue, task, rank) to
--- the next in the index.
+-- Since when the longest-waiting of the ready jobs that are first in line, of each queue and task, waits; found by skipping from
+-- one (queue, task, rank) to the next in the index. What is parked behind a limit of its own is not in line.
 create function wakeful.oldest_ready(out queue text, out task text, out id uuid, out ready_at timestamptz) returns setof record
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
@@ -14,13 +14,13 @@ as $$
 begin
     return query
     with recursive head as (
-        (select j.queue, j.task, j.rank, j.ready_at, j.id from wakeful.job j where j.state = 1
-        order by j.queue, j.task, j.rank, j.ready_at, j.id limit 1)
+        (select j.queue, j.task, j.rank, j.ready_at, j.id from wakeful.job j where j.state = 1 and j.limit_key is null
+        order by j.queue, j.task, j.rank, coalesce(j.turn, j.ready_at), j.id limit 1)
         union all
         select n.* from head h cross join lateral (
             select j.queue, j.task, j.rank, j.ready_at, j.id from wakeful.job j
-            where j.state = 1 and (j.queue, j.task, j.rank) > (h.queue, h.task, h.rank)
-            order by j.queue, j.task, j.rank, j.ready_at, j.id limit 1) n
+            where j.state = 1 and j.limit_key is null and (j.queue, j.task, j.rank) > (h.queue, h.task, h.rank)
+            order by j.queue, j.task, j.rank, coalesce(j.turn, j.ready_at), j.id limit 1) n
     )
     select distinct on (h.queue, h.task) h.queue::text, h.task::text, h.id, h.ready_at
     from head h order by h.queue, h.task, h.ready_at;

@@ -30,8 +30,10 @@ begin
     end if;
     return answer || jsonb_build_object(
         'rerun_waits', live.rerun is not null,
-        'breakers', wakeful.breakers_before(live.task),
-        'limits', case when live.state < 2 then wakeful.full_limits(live) else '[]' end,
+        'breakers', (select coalesce(jsonb_agg(b.one), '[]') from jsonb_array_elements(wakeful.breakers_told()) b(one)
+            where b.one ->> 'state' <> 'closed' and b.one ->> 'name' in (
+                select p.breaker from wakeful.task_policy p where p.task = live.task)),
+        'limits', case when live.state < 2 then wakeful.full_limits(live, at) else '[]' end,
         'suspect', live.suspect,
         'holder', (select jsonb_build_object('name', w.name, 'beat_at', w.beat_at, 'alive', w.lease_expires_at > at)
             from wakeful.worker w where w.id = live.worker_id),
@@ -45,11 +47,13 @@ begin
             from wakeful.worker w where w.lease_expires_at > at),
         'loops_wait', exists (select from wakeful.sleeper s where s.until > at
             and (s.queues is null or live.queue = any (s.queues)) and (s.tasks is null or live.task = any (s.tasks))),
-        'ahead', case when live.state = 1 then (
+        'ahead', case when live.state = 1 and live.limit_key is null then (
             select count(*) from (
                 select from wakeful.waiting_pairs() p cross join lateral (
-                    select from wakeful.job j where j.state = 1 and j.queue = p.queue and j.task = p.task
-                      and (j.rank, j.ready_at, j.id) < (live.rank, live.ready_at, live.id) limit 1000) a
+                    select from wakeful.job j
+                    where j.state = 1 and j.limit_key is null and j.queue = p.queue and j.task = p.task
+                      and (j.rank, coalesce(j.turn, j.ready_at), j.id)
+                        < (live.rank, coalesce(live.turn, live.ready_at), live.id) limit 1000) a
                 where p.queue = live.queue limit 1000) a) end);
 end
 $$;
