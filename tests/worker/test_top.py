@@ -91,6 +91,20 @@ async def test_keys_requeue_and_acknowledge_a_failure(top: Top, db: Session) -> 
     assert [(row["acknowledged_by"], row["back"]) for row in letters] == [("tester", False), ("tester", True)]
 
 
+async def test_a_key_closes_a_breaker(top: Top, db: Session) -> None:
+    db.execute(
+        "insert into wakeful.breaker (name, state, opened_at, probe_at, updated_at)"
+        " values ('mail', 'open', now(), now() + interval '1 minute', now())"
+    )
+    async with top.run_test() as pilot:
+        await looked(pilot, top)
+        assert [row[:2] for row in rows(top, "breakers")] == [["mail", "open"]]
+        top.query_one(TabbedContent).active = "breakers-tab"
+        await pilot.press("b")
+        await looked(pilot, top)
+    assert query(db, "select state from wakeful.breakers") == [{"state": "closed"}]
+
+
 async def test_a_database_that_goes_away_is_told_of_on_the_screen(database: Database) -> None:
     gone = Top(lambda: acting("postgresql://127.0.0.1:1/nowhere"), every=3600, actor=None)
     async with gone.run_test() as pilot:

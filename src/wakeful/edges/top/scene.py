@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
-from wakeful.statements import metrics, read, read_fleet
+from wakeful.statements import metrics, policy, read, read_fleet
 from wakeful.statements.statement import Statement
 from wakeful.values.job import JobReport
-from wakeful.values.report import DeadLetter, QueueReport, TaskMetrics, WorkerReport
+from wakeful.values.report import BreakerReport, DeadLetter, QueueReport, TaskMetrics, WorkerReport
 
 T = TypeVar("T")
 MOST_ROWS = 50
@@ -32,6 +32,7 @@ class Scene:
     running: list[JobReport]
     dead: list[DeadLetter]
     tasks: list[TaskMetrics]
+    breakers: list[BreakerReport]
 
 
 def look(asks: Asks, since: datetime | None) -> Scene:
@@ -46,4 +47,5 @@ def look(asks: Asks, since: datetime | None) -> Scene:
         asks.run(read.jobs(read.JobFilter(states=["running"]), limit=MOST_ROWS)),
         asks.run(read_fleet.dead_letters(everything, acknowledged=False, limit=MOST_ROWS)),
         asks.run(metrics.by_task(timedelta(hours=1))),
+        asks.run(policy.breakers()),
     )

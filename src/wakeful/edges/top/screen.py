@@ -16,7 +16,7 @@ from textual.widgets import DataTable, Footer, Sparkline, Static, TabbedContent,
 
 from wakeful.edges.cli.showing import age
 from wakeful.edges.top.scene import Asks, Scene, look
-from wakeful.statements import operate
+from wakeful.statements import operate, policy
 from wakeful.statements.statement import Statement
 from wakeful.values.errors import WakefulError
 
@@ -28,6 +28,7 @@ COLUMNS: Final[dict[str, Sequence[str]]] = {
     "running": ("id", "task", "queue", "try", "for", "worker"),
     "failures": ("id", "task", "died", "code", "message"),
     "workers": ("name", "state", "running", "beat", "tasks"),
+    "breakers": ("breaker", "state", "failures", "next try", "tasks"),
     "tasks": ("task", "done", "failed", "dead", "p50 ms", "p95 ms", "wait p95 ms"),
 }
 
@@ -42,6 +43,7 @@ class Top(App[None]):
         Binding("p", "pause", "Pause or resume queue"),
         Binding("r", "retry", "Requeue failure"),
         Binding("a", "ack", "Acknowledge failure"),
+        Binding("b", "close", "Close breaker"),
     ]
 
     def __init__(self, connects: Connects, *, every: float, actor: str | None) -> None:
@@ -115,6 +117,11 @@ class Top(App[None]):
         if (id := self._chosen("failures")) is not None:
             self._act(operate.acknowledge([UUID(id)], self._actor), f"{id} is acknowledged.")
 
+    def action_close(self) -> None:
+        """Close the breaker under the cursor: what waits behind it starts."""
+        if (name := self._chosen("breakers")) is not None:
+            self._act(policy.reset(name, self._actor, None), f"Breaker {name} is closed.")
+
     @work(thread=True)
     def _act(self, statement: Statement[object], done: str) -> None:
         try:
@@ -170,6 +177,13 @@ def rows_of(scene: Scene) -> dict[str, list[Sequence[object]]]:
                 *(age(one.beat_at, now), ", ".join(one.tasks)),
             )
             for one in scene.workers
+        ],
+        "breakers": [
+            (
+                *(one.name, one.state.replace("_", " "), f"{one.failure_count}/{one.threshold}"),
+                *(age(one.next_probe_at, now), ", ".join(one.tasks)),
+            )
+            for one in scene.breakers
         ],
         "tasks": [
             (one.task, one.completed, one.failed, one.dead, *map(_millis, (one.run_p50, one.run_p95, one.wait_p95)))

@@ -5668,7 +5668,6 @@ begin
             extract(epoch from wakeful.now() - a.xact_start) as seconds
         from pg_stat_activity a
         -- Those of other databases hold back nothing here; what has none, such as a standby's, does.
-        -- Sessions of other databases pin nothing here.
         where a.backend_xmin is not null and a.pid <> pg_backend_pid() and a.xact_start is not null
           and (a.datname is null or a.datname = current_database())
         order by age(a.backend_xmin) desc, a.xact_start limit 1
