@@ -143,6 +143,15 @@ GOALS = (
     Goal("Drain with notifications, to drain with 50 ms polling", _value("polling", "notified_to_polled"), "≥", 1),
     Goal("Twenty idle processes, one job: claims", _value("herd", "claims"), "≤", 3),
     Goal("Claim of 100 in a crowd, to one alone", _value("claim", "crowd_to_none", "functions"), "≥", 0.85),
+    Goal(
+        "Claim of 100 beside others' limits, to one without any", _value("steering", "unused", "functions"), "≥", 0.97
+    ),
+    Goal(
+        "Claim of 100 in a fair queue of 1,000 tenants, to a plain one",
+        _value("steering", "fair", "functions"),
+        "≥",
+        0.6,
+    ),
     Goal("Drain in a crowd, to one alone", _value("history", "worst_to_none"), "≥", 0.9),
     Goal("The slowest reading command in a crowd, s", _value("reading", "slowest"), "≤", 1),
     Goal("Resident memory of a worker with 100 slots, MB", _value("memory", "resident_mb"), "≤", 90),

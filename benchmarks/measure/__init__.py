@@ -16,6 +16,7 @@ from benchmarks.measure import (
     pinned,
     polling,
     reading,
+    steering,
     timers,
 )
 
@@ -36,6 +37,7 @@ MEASUREMENTS = (
     history.HISTORY,
     claim_cost.CLAIM,
     reading.READING,
+    steering.STEERING,
     burst.BURST,
     polling.POLLING_OR_NOT,
     herd.HERD,

@@ -1,0 +1,104 @@
+"""Bulk acts on dead letters: each once, whatever interrupts them, at the pace that was asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.effort import times
+from tests.sessions import Session, query, scalar, session
+from wakeful.app import Wakeful
+from wakeful.edges.testing import Database
+from wakeful.queue.dead import act_on_all
+from wakeful.queue.script import play
+from wakeful.statements import operate
+from wakeful.statements.read import JobFilter
+from wakeful.values.errors import InvalidOption, JobNotFound
+
+LETTERS = times(1500)
+
+
+_LETTERS = """
+insert into wakeful.dead_letter (
+    id, task, queue, tenant, correlation_id, error_code, error_message, died_at, original_job)
+select i.id, %(task)s, 'default', 'a', i.id, 'E42', 'broke', now(), jsonb_build_object(
+    'id', i.id, 'task', %(task)s::text, 'queue', 'default', 'rank', 0, 'max_attempts', 5, 'correlation_id', i.id, 'payload', jsonb_build_object('n', i.n))
+from (select gen_random_uuid() as id, n from generate_series(1, %(number)s) n) i
+"""
+
+
+class Interrupted(Exception):
+    """Someone pressed Ctrl-C."""
+
+
+@pytest.fixture
+def db(database: Database) -> Iterator[Session]:
+    with session(database.dsn) as conn:
+        yield conn
+
+
+@pytest.fixture
+def app(database: Database) -> Iterator[Wakeful]:
+    with Wakeful(database.dsn) as made:
+        yield made
+
+
+def bury_some(db: Session, number: int, task: str = "t") -> None:
+    db.execute(_LETTERS, {"task": task, "number": number})
+
+
+def test_a_bulk_requeue_that_is_interrupted_goes_on_where_it_was(app: Wakeful, db: Session) -> None:
+    bury_some(db, LETTERS)
+    bury_some(db, 10, "other")
+    seen = 0
+
+    def told(more: int) -> None:
+        nonlocal seen
+        seen += more
+        if seen >= LETTERS // 2:
+            raise Interrupted
+
+    act = operate.requeued("ann")
+    with pytest.raises(Interrupted):
+        play(app.database, act_on_all(JobFilter(task="t"), False, act, told=told))
+    assert 0 < scalar(db, "select count(*) from wakeful.job") < LETTERS
+    done = app.dead.requeue(task="t", error="E42", actor="ann")
+    assert seen + done == LETTERS
+    # None lost, none doubled: each payload is there once, and linked both ways.
+    assert scalar(db, "select count(distinct payload ->> 'n') from wakeful.job") == LETTERS
+    assert scalar(db, "select count(*) from wakeful.job") == LETTERS
+    linked = (
+        "select count(*) from wakeful.dead_letter d join wakeful.job j on j.id = d.requeued_as and j.origin_id = d.id"
+    )
+    assert scalar(db, linked) == LETTERS
+    assert scalar(db, "select count(*) from wakeful.audit where act = 'requeue' and actor = 'ann'") == LETTERS
+    assert app.dead.requeue(task="t") == 0
+
+
+def test_a_requeue_is_paced(app: Wakeful, db: Session) -> None:
+    bury_some(db, 30)
+    began = time.monotonic()
+    assert app.dead.requeue(task="t", rate=100) == 30
+    assert time.monotonic() - began >= 0.29
+
+
+def test_letters_are_acknowledged_and_purged_by_id_or_filter(app: Wakeful, db: Session) -> None:
+    bury_some(db, 3)
+    first = app.dead.list(limit=1)[0]
+    assert app.dead.acknowledge(first.id, actor="ann") == 1
+    assert app.dead.acknowledge(first.id) == 0
+    assert app.dead.purge(tenant="a") == 1
+    assert app.dead.acknowledge(tenant="a", older_than="0s") == 2
+    assert app.dead.purge(task="t") == 2
+    assert {row["act"] for row in query(db, "select act from wakeful.audits")} == {"acknowledge", "purge"}
+
+
+def test_what_is_not_said_clearly_is_not_done(app: Wakeful, db: Session) -> None:
+    bury_some(db, 1)
+    with pytest.raises(InvalidOption, match="say which"):
+        app.dead.purge()
+    with pytest.raises(JobNotFound):
+        app.dead.requeue("00000000-0000-7000-8000-000000000000")
+    assert scalar(db, "select count(*) from wakeful.dead_letter where not acknowledged") == 1
