@@ -27,7 +27,7 @@ SYSTEM = System(
     home=Own(),
     settings="called by psycopg from a plain loop; turns of 500, fenced, history kept, nobody asleep",
     unfinished="select exists (select from wakeful.job)",
-    only=frozenset(("enqueue", "bulk", "drain", "pinned", "pinned-10", "claim", "pgbench")),
+    only=frozenset(("enqueue", "bulk", "drain", "pinned", "pinned-10", "claim", "steering", "pgbench")),
 )
 
 BATCH = 500

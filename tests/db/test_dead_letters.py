@@ -24,7 +24,8 @@ _LETTERS = """
 insert into wakeful.dead_letter (
     id, task, queue, tenant, correlation_id, error_code, error_message, died_at, original_job)
 select i.id, %(task)s, 'default', 'a', i.id, 'E42', 'broke', now(), jsonb_build_object(
-    'id', i.id, 'task', %(task)s::text, 'queue', 'default', 'rank', 0, 'max_attempts', 5, 'correlation_id', i.id, 'payload', jsonb_build_object('n', i.n))
+    'id', i.id, 'task', %(task)s::text, 'queue', 'default', 'rank', 0, 'max_attempts', 5, 'correlation_id', i.id,
+    'payload', jsonb_build_object('n', i.n))
 from (select gen_random_uuid() as id, n from generate_series(1, %(number)s) n) i
 """
 
