@@ -3009,8 +3009,8 @@ create function wakeful.claim_1(
 as $$
 #variable_conflict use_variable
 declare
-    open_tasks constant text[] := wakeful.open_names('task', tasks);
-    open_queues constant text[] := wakeful.open_names('queue', queues);
+    open_tasks text[] := tasks;
+    open_queues text[] := queues;
     lane_queues text[];
     after wakeful.position[];
     tids tid[];
@@ -3024,7 +3024,9 @@ declare
     -- Of what something is said; null as long as nothing is.
     steered wakeful.steered_pair[];
     lane_pairs wakeful.steered_pair[];
-    plain_tasks text[] := open_tasks;
+    plain_tasks text[];
+    any_paused boolean;
+    any_steered boolean;
     picking wakeful.picking;
     picked boolean;
     -- Asked before the line is looked at. Short of that, the worker must look again: see nobody_is_between.
@@ -3035,10 +3037,19 @@ begin
         report.refused := array(
             select r.id from wakeful.complete_1(worker_id, done_ids, done_epochs, done_results) r where r.refused = 'stale');
     end if;
+    -- One look tells most claims that nothing is paused and nothing is steered.
+    select exists (select from wakeful.control c where c.paused),
+        exists (select from wakeful.task_policy) or exists (select from wakeful.queue_policy)
+    into any_paused, any_steered;
+    if any_paused then
+        open_tasks := wakeful.open_names('task', tasks);
+        open_queues := wakeful.open_names('queue', queues);
+    end if;
+    plain_tasks := open_tasks;
     if tend and not brief then
         promoted := wakeful.tend_line(worker_id, open_queues, open_tasks);
     end if;
-    if exists (select from wakeful.task_policy) or exists (select from wakeful.queue_policy) then
+    if any_steered then
         steered := nullif(wakeful.steered_pairs(open_queues, open_tasks), '{}');
         plain_tasks := array(select t.task from unnest(open_tasks) t(task) where not exists (
             select from wakeful.task_policy p where p.task = t.task));
@@ -3816,6 +3827,7 @@ declare
     reruns jsonb[];
     metered wakeful.measured_run[];
     slots wakeful.slot[];
+    listened boolean;
 begin
     -- No join that a plan made while the table was empty could turn round, to walk all of it.
     tids := array(
@@ -3857,16 +3869,17 @@ begin
     select array_agg(g.id), array_agg(g.rerun) filter (where g.rerun is not null),
         array_agg(row(g.task, g.tenant, 'completed', g.started_at, g.ready_at, g.counters)::wakeful.measured_run)
             filter (where g.tenant is not null or g.counters is not null),
-        array_agg(row(g.queue, g.task, g.limit_key)::wakeful.slot) filter (where g.limit_key is not null)
-    into done, reruns, metered, slots from gone g;
+        array_agg(row(g.queue, g.task, g.limit_key)::wakeful.slot) filter (where g.limit_key is not null),
+        -- Nearly always none does, and a success then writes nothing.
+        exists (select from wakeful.breaker b where b.attentive)
+    into done, reruns, metered, slots, listened from gone g;
     if metered is not null then
         perform wakeful.meter(metered, at);
     end if;
     if slots is not null then
         perform wakeful.free_slots(slots);
     end if;
-    -- Nearly always none does, and a success then writes nothing.
-    if exists (select from wakeful.breaker b where b.attentive) then
+    if listened and done is not null then
         perform wakeful.breakers_hear_of(done, at);
     end if;
     if reruns is not null then

@@ -19,6 +19,7 @@ declare
     reruns jsonb[];
     metered wakeful.measured_run[];
     slots wakeful.slot[];
+    listened boolean;
 begin
     -- No join that a plan made while the table was empty could turn round, to walk all of it.
     tids := array(
@@ -60,16 +61,17 @@ begin
     select array_agg(g.id), array_agg(g.rerun) filter (where g.rerun is not null),
         array_agg(row(g.task, g.tenant, 'completed', g.started_at, g.ready_at, g.counters)::wakeful.measured_run)
             filter (where g.tenant is not null or g.counters is not null),
-        array_agg(row(g.queue, g.task, g.limit_key)::wakeful.slot) filter (where g.limit_key is not null)
-    into done, reruns, metered, slots from gone g;
+        array_agg(row(g.queue, g.task, g.limit_key)::wakeful.slot) filter (where g.limit_key is not null),
+        -- Nearly always none does, and a success then writes nothing.
+        exists (select from wakeful.breaker b where b.attentive)
+    into done, reruns, metered, slots, listened from gone g;
     if metered is not null then
         perform wakeful.meter(metered, at);
     end if;
     if slots is not null then
         perform wakeful.free_slots(slots);
     end if;
-    -- Nearly always none does, and a success then writes nothing.
-    if exists (select from wakeful.breaker b where b.attentive) then
+    if listened and done is not null then
         perform wakeful.breakers_hear_of(done, at);
     end if;
     if reruns is not null then
