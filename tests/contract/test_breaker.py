@@ -275,3 +275,20 @@ def test_a_caller_outside_of_any_job_that_never_comes_back_is_not_waited_for(own
     shift_clock(own, "61 seconds")
     [again] = call(own, "enter_breaker_1", name="api", holder=uuid4())
     assert again["probing"]
+
+
+def test_who_waits_behind_one_that_lets_few_through_looks_again_soon(db: Session) -> None:
+    worker = register(db)
+    for _ in range(9):
+        enqueue(db)
+    held, _ = worker_claim(db, worker, want=4)
+    fail(db, held[0], retry_in="1 hour")
+    taken, report = worker_claim(db, worker)
+    assert len(taken) == 1
+    taken, report = worker_claim(db, worker)
+    assert taken == []
+    assert report["due_in"] <= 0.5
+    # With nothing in line there is nothing to look for.
+    db.execute("delete from wakeful.job where state = 1")
+    _, report = worker_claim(db, worker)
+    assert report["due_in"] is None or report["due_in"] > 60

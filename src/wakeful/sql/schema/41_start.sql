@@ -105,7 +105,8 @@ declare
 begin
     if taken < want and report.held_back is not true then
         if taken > 0 or wakeful.minds_the_clock(after_picking.worker_id, array(select p.queue from unnest(pairs) p), tasks) then
-            report.due_in := least(report.due_in, wakeful.next_gate(tasks), wakeful.next_token(pairs, at));
+            report.due_in := least(report.due_in, wakeful.next_gate(tasks), wakeful.next_token(pairs, at),
+                wakeful.next_room(pairs));
         end if;
     elsif want <= 0 or pass_on then
         foreach more in array wakeful.waiting_at_open_gates(pairs, at) loop
@@ -135,6 +136,25 @@ begin
         where l.every is not null and wakeful.tokens(g.arrives_at, l.every, l.burst, next_token.at) <= 0
           and exists (
             select from wakeful.job j where j.queue = p.queue and j.task = p.task and j.state = 1 and j.limit_key is null and not j.suspect));
+end
+$$;
+
+-- Half a second when jobs wait behind a breaker that lets a few through: one of those may end in a way that tells nobody. Null for
+-- none.
+create function wakeful.next_room(pairs wakeful.steered_pair[]) returns double precision
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+begin
+    return (
+        select 0.5 from unnest(pairs) p
+        join wakeful.breaker b on b.name = p.breaker and b.attentive and b.state <> 'open'
+        cross join lateral (
+            select j.id from wakeful.job j
+            where j.queue = p.queue and j.task = p.task and j.state = 1 and j.limit_key is null and not j.suspect
+            order by j.rank, coalesce(j.turn, j.ready_at), j.id limit 1) w
+        limit 1);
 end
 $$;
 
