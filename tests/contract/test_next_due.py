@@ -86,7 +86,7 @@ def test_a_worker_that_holds_a_job_and_will_lapse_is_due(db: Session) -> None:
 
 
 def test_a_worker_that_holds_nothing_wakes_nobody_between_two_pulses(db: Session) -> None:
-    """There is nothing to rescue, and it renews in time: seed 0 of the simulation, where a fleet woke for each other."""
+    """Nothing is to be rescued, and it renews in time: seed 0 of the simulation, where a fleet woke for each other."""
     register(db, lease="40 seconds")
     due = lone_claim(db)
     assert due is not None

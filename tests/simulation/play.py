@@ -33,6 +33,9 @@ IDLE_RATE = 0.07
 # From being due to being begun, with a slot free and nothing lost.
 PROMPT = 1.0
 
+# In virtual time, like all that passes here.
+GLANCE = 1.0
+
 
 @dataclass(slots=True)
 class Told:
@@ -168,7 +171,7 @@ async def drained(world: World, told: Told, plan: Plan) -> None:
     until = world.loop.time() + 30 + plan.jobs * 100 + 5 * LEASE.total_seconds()
     while scalar(world.db, "select count(*) from wakeful.job"):
         assert world.loop.time() < until, f"wedged: {query(world.db, 'select * from wakeful.jobs')}"
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(GLANCE)
     rows = query(world.db, "select id, state, epoch from wakeful.jobs")
     assert sorted(row["id"] for row in rows) == sorted(told.due)
     assert {row["state"] for row in rows} <= {"completed"}, rows

@@ -5936,15 +5936,17 @@ $$;
 select wakeful.make_days();
 
 -- ==== what an earlier version kept
--- Jobs that an earlier down-migration kept come back. What was running is ready again: nobody holds it any more.
+-- Jobs that an earlier down-migration kept come back. What was running is ready again: nobody holds it any more. No limit
+-- holds a job back before it is looked at.
 do $$
 begin
     if to_regclass('wakeful_kept.row') is null then
         return;
     end if;
     insert into wakeful.job
-    select (jsonb_populate_record(null::wakeful.job, case when (k.row ->> 'state')::int <> 2 then k.row
-        else k.row || jsonb_build_object('state', 1, 'worker_id', null, 'lease_expires_at', null, 'ready_at', wakeful.now()) end)).*
+    select (jsonb_populate_record(null::wakeful.job, k.row || jsonb_build_object('limit_key', null, 'queue_slot', false)
+        || case when (k.row ->> 'state')::int <> 2 then '{}'
+            else jsonb_build_object('state', 1, 'worker_id', null, 'lease_expires_at', null, 'ready_at', wakeful.now()) end)).*
     from wakeful_kept.row k where k.kind = 'job';
     insert into wakeful.finished_job
     select (jsonb_populate_record(null::wakeful.finished_job, k.row)).* from wakeful_kept.row k where k.kind = 'finished_job';
