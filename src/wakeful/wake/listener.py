@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from math import inf
 from typing import Protocol
 
@@ -16,6 +16,8 @@ from wakeful.values.wakeup import Canary, Notice, read_notice
 log = logging.getLogger("wakeful.wake")
 
 LONGEST_WAIT = 15.0
+# A connection that hears nothing for so long is opened anew: a proxy may keep one end alive whose other end is gone.
+DEAF_SECONDS = 30.0
 
 
 class Ear(Protocol):
@@ -44,6 +46,7 @@ class Listener:
         self._changed = changed
         self._overdue_at: float | None = None
         self._deaf = False
+        self._patience: asyncio.Timeout | None = None
         self.connected = False
         self.losses = 0
 
@@ -68,6 +71,7 @@ class Listener:
             self._overdue_at = None
             if not self._deaf:
                 self._deaf = True
+                self._be_patient(now + DEAF_SECONDS)
                 log.warning(
                     "listener_deaf: notifications do not arrive (a pooler in between?); polling instead. "
                     "Set WAKEFUL_LISTEN_DSN to a direct connection to be woken again.",
@@ -106,17 +110,26 @@ class Listener:
             if self.losses:
                 log.info("listener_back", extra={"event": "listener_back"})
             self._changed()
-            async with aclosing(ear.payloads()) as payloads:  # type: ignore[type-var]
-                async for payload in payloads:
-                    self._hear(read_notice(payload))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DEAF_SECONDS if self._deaf else None) as self._patience:
+                    async with aclosing(ear.payloads()) as payloads:  # type: ignore[type-var]
+                        async for payload in payloads:
+                            self._hear(read_notice(payload))
         finally:
+            self._patience = None
             await ear.close()
+
+    def _be_patient(self, until: float | None) -> None:
+        """Keep this connection until then, for ever if None."""
+        if self._patience is not None and not self._patience.expired():
+            self._patience.reschedule(until)
 
     def _hear(self, notice: Notice) -> None:
         if isinstance(notice, Canary):
             self._overdue_at = None
             if self._deaf:
                 self._deaf = False
+                self._be_patient(None)
                 log.info("listener_back", extra={"event": "listener_back"})
                 self._changed()
         else:

@@ -1,0 +1,67 @@
+"""A listener whose connection looks alive and hears nothing opens another one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from tests.simulation.virtual_loop import VirtualLoop, run_virtually
+from wakeful.wake.listener import DEAF_SECONDS, Listener
+
+
+class Ear:
+    """Hears canaries, or nothing at all, for ever."""
+
+    def __init__(self, hears: bool) -> None:
+        self.hears = hears
+        self.said: asyncio.Queue[str] = asyncio.Queue()
+        self.closed = False
+
+    async def payloads(self) -> AsyncIterator[str]:
+        while True:
+            payload = await self.said.get()
+            if self.hears:
+                yield payload
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+async def listen(ears: list[Ear], seconds: float) -> Listener:
+    """Listen by these, one after the other, and send a canary every two seconds."""
+    opened: list[Ear] = []
+
+    async def open_ear() -> Ear:
+        opened.append(ears[min(len(opened), len(ears) - 1)])
+        return opened[-1]
+
+    listener = Listener(open_ear, lambda notice: None, lambda: None)
+    listening = asyncio.create_task(listener.run())
+    clock = asyncio.get_running_loop().time
+    while clock() < seconds:
+        await asyncio.sleep(2)
+        listener.check(clock())
+        listener.expect_canary()
+        opened[-1].said.put_nowait('{"canary": 1}')
+        listener.canary_sent(clock() + 1)
+    listening.cancel()
+    return listener
+
+
+def test_a_deaf_connection_is_opened_anew_and_hears_again() -> None:
+    dead, living = Ear(hears=False), Ear(hears=True)
+    listener = run_virtually(listen([dead, living], 3 * DEAF_SECONDS), VirtualLoop())
+    assert dead.closed
+    assert listener._deaf is False
+
+
+def test_a_connection_that_hears_is_kept() -> None:
+    living, spare = Ear(hears=True), Ear(hears=True)
+    run_virtually(listen([living, spare], 10 * DEAF_SECONDS), VirtualLoop())
+    assert spare.said.empty()
+
+
+def test_behind_a_pooler_it_is_tried_again_now_and_then_and_no_more() -> None:
+    ears = [Ear(hears=False) for _ in range(20)]
+    run_virtually(listen(ears, 10 * DEAF_SECONDS), VirtualLoop())
+    assert 7 <= sum(ear.closed for ear in ears) <= 10
