@@ -98,6 +98,15 @@ async def keyed(ctx: Context) -> dict[str, int]:
     return {"epoch": ctx.epoch}
 
 
+@app.task(name="limited", retry=SOON, max_attempts=1000, concurrency=2)
+async def limited(ctx: Context) -> dict[str, int]:
+    """At most two run at once, over all workers."""
+    tell("start", ctx)
+    await asyncio.sleep(0.03)
+    tell("end", ctx)
+    return {"epoch": ctx.epoch}
+
+
 @app.task(name="crashing", max_attempts=20)
 async def crashing(ctx: Context, how: str) -> None:
     """Take the whole process down, a moment after it has begun."""

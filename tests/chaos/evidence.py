@@ -102,6 +102,8 @@ class Evidence:
     audited: set[UUID] = field(default_factory=set)
     deadlocks: int = 0
     slots: int = 10
+    # Tasks of which only so many may run at once, over all workers.
+    limits: dict[str, int] = field(default_factory=lambda: {"limited": 2})
     ownership_losses: bool = True
     drained: bool = True
 

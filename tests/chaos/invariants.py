@@ -127,7 +127,8 @@ def final_is_final(seen: Evidence) -> Iterator[str]:
 
 
 def holders_keep_to_their_slots(seen: Evidence) -> Iterator[str]:
-    """10: no process runs more handlers at once than it has slots, and nobody holds anything in the end."""
+    """10: no process runs more handlers than it has slots, no limit has more holders; in the end there are none."""
+    yield from holders_above_limits(seen)
     changes = group(
         (run.pid, change) for run in seen.runs if run.end is not None for change in ((run.start, 1), (run.end, -1))
     )
@@ -141,6 +142,19 @@ def holders_keep_to_their_slots(seen: Evidence) -> Iterator[str]:
     for job in seen.jobs:
         if job.state == "running":
             yield f"job {job.id} is held in the end"
+
+
+def holders_above_limits(seen: Evidence) -> Iterator[str]:
+    """Where more jobs of a limited task were held at once than its limit allows."""
+    held: dict[str, set[UUID]] = defaultdict(set)
+    for move in seen.moves:
+        holders = held[move.task]
+        if begins_a_claim(move):
+            holders.add(move.job)
+            if len(holders) > seen.limits.get(move.task, len(holders)):
+                yield f"{len(holders)} jobs of {move.task} were held at once, {seen.limits[move.task]} at most"
+        else:
+            holders.discard(move.job)
 
 
 def keys_have_one_live_row(seen: Evidence) -> Iterator[str]:

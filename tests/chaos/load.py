@@ -18,7 +18,7 @@ from tests.chaos.history import History
 from wakeful.values.identity import new_id
 
 # How often each task is asked for, of a hundred jobs.
-MIX = {"quick": 35, "effect": 30, "threaded": 10, "flaky": 10, "keyed": 10, "doomed": 5}
+MIX = {"quick": 30, "limited": 5, "effect": 30, "threaded": 10, "flaky": 10, "keyed": 10, "doomed": 5}
 
 
 @dataclass(frozen=True, slots=True)

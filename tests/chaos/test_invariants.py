@@ -111,6 +111,10 @@ FORGED: dict[str, tuple[int, Forge]] = {
         10,
         runs(Run(JOB, 1, 1, 7, 1.0, 3.0), Run(OTHER, 1, 1, 7, 2.0, 4.0), slots=1),
     ),
+    "a limit has too many holders": (
+        10,
+        has(moves=[claimed, move(3, READY, RUNNING, 1, job=OTHER)], limits={"quick": 1}),
+    ),
     "a job is held in the end": (10, jobs(done(state="running", result=None))),
     "a key has two live rows": (
         11,

@@ -14,6 +14,7 @@ from wakeful.database.address import describe
 from wakeful.database.connect import connect
 from wakeful.edges.testing import Database
 from wakeful.values.errors import DatabaseUnavailable
+from wakeful.values.retry import Fixed
 
 CANARY = "canary-8d1f6b2c"
 
@@ -36,7 +37,7 @@ def test_no_worker_logs_what_a_payload_holds(database: Database, tmp_path: Path)
         worker = fleet.start(concurrency=2).started()
         # One that its handler does not take, one that fails late, one that is fine.
         refused = value(db, "enqueue", task="lasts", payload={"seconds": CANARY}, max_attempts=1)
-        unknown = value(db, "enqueue", task="lasts", payload={"seconds": 0, CANARY: CANARY}, max_attempts=1)
+        unknown = value(db, "enqueue", task="lasts", payload={"seconds": 0, "more": CANARY}, max_attempts=1)
         fine = value(db, "enqueue", task="quick", payload={}, metadata={"secret": CANARY}, tenant=CANARY)
         ids = [refused, unknown, fine]
         statement = "select count(*) as left from wakeful.job where id = any (%s)"
@@ -50,3 +51,27 @@ def test_a_wrong_password_is_not_told_by_a_worker(database: Database, tmp_path: 
         worker = fleet.start()
         assert worker.ends() != 0
         assert CANARY not in worker.log
+
+
+async def test_a_field_that_is_declared_redacted_is_in_no_error_log_view_or_dead_letter(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    async with Wakeful(database.dsn) as app:
+
+        @app.task(name="leaky", redact=["token"], max_attempts=2, retry=Fixed(0))
+        async def leaky(token: str, n: int) -> None:
+            raise ValueError(f"the service refused {token}", {"token": token})
+
+        id = await leaky.aenqueue(token=CANARY, n=1)
+        await app.worker(concurrency=1).arun_once(limit=10)
+        with session(database.dsn) as db:
+            [row] = db.execute("select * from wakeful.jobs where id = %s", [id]).fetchall()
+            [letter] = db.execute("select * from wakeful.dead_letter where id = %s", [id]).fetchall()
+        assert row["state"] == "dead"
+        # The payload itself is what the handler needs, and stays what it is.
+        told = {name: column for name, column in row.items() if name != "payload"}
+        original = {name: column for name, column in letter["original_job"].items() if name != "payload"}
+        assert CANARY not in str(told)
+        assert CANARY not in str({**letter, "original_job": original})
+    assert CANARY not in caplog.text

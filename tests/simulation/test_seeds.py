@@ -46,6 +46,7 @@ def test_a_worker_that_relies_on_pokes_alone_is_caught(db: Session) -> None:
 
     def plant(shift: Shift) -> None:
         shift._loop._interval = lambda: 1e9  # type: ignore[method-assign]
+        shift._loop.pulse_soon = lambda: None  # type: ignore[method-assign]
         shift._loop.alarm.table_says = lambda seconds: None  # type: ignore[method-assign]
 
     with pytest.raises(AssertionError, match="wedged"):
