@@ -112,4 +112,4 @@ def page(
 def invariant(checker: Checker) -> str:
     """A checker's promise, as an entry of a numbered list."""
     number, _, promise = (checker.__doc__ or "").partition(": ")
-    return f"{number}. {promise}"
+    return f"{number}. {promise[:1].upper()}{promise[1:]}"
