@@ -21,8 +21,12 @@ from tests.worker.processes import WorkerProcess
 LEASE = 5.0
 MOST_MB_AN_HOUR = 1.0
 MOST_GROWTH = 0.2
-# Of the whole time; what a process takes to warm up is no leak.
+# Of the whole time, and in hours, at least: what a process takes to warm up is no leak.
 WARM_UP = 0.25
+LEAST_WARM_UP_HOURS = 2 / 60
+# A line through fewer hours than this says more of the collector's moods than of a leak.
+LEAST_HOURS = 3 / 60
+LEAST_HOURS_FOR_MEMORY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +123,14 @@ def sample(db: Session, kept: list[WorkerProcess], hours: float) -> Sample:
 
 def judged(samples: list[Sample]) -> list[str]:
     """What grew, after the time that it takes to warm up."""
-    settled = samples[int(len(samples) * WARM_UP) :]
-    if len(settled) < 8:
+    warm = max(samples[-1].hours * WARM_UP, LEAST_WARM_UP_HOURS) if samples else 0.0
+    settled = [one for one in samples if one.hours >= warm]
+    hours = settled[-1].hours - settled[0].hours if settled else 0.0
+    if hours < LEAST_HOURS:
         return ["too short to tell: give more --hours"]
     complaints = []
     slope = slope_of([(one.hours, one.rss_mb) for one in settled])
-    if slope > MOST_MB_AN_HOUR:
+    if slope > MOST_MB_AN_HOUR and hours >= LEAST_HOURS_FOR_MEMORY:
         complaints.append(f"memory grows by {slope:.1f} MB an hour in a worker, {MOST_MB_AN_HOUR:g} at most")
     quarter = len(settled) // 4
     for what, early, late in (
