@@ -30,8 +30,6 @@ SHUTDOWN = timedelta(seconds=25)
 PULSE = 20.0
 # What an idle worker may say in a second.
 IDLE_RATE = 0.07
-# Virtual seconds: they take no time.
-LOOK_EVERY = 1.0
 # From being due to being begun, with a slot free and nothing lost.
 PROMPT = 1.0
 
@@ -173,7 +171,7 @@ async def drained(world: World, told: Told, plan: Plan) -> None:
     until = world.loop.time() + 30 + plan.jobs * 100 + 5 * LEASE.total_seconds()
     while scalar(world.db, "select count(*) from wakeful.job"):
         assert world.loop.time() < until, f"wedged: {query(world.db, 'select * from wakeful.jobs')}"
-        await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(GLANCE)
     rows = query(world.db, "select id, state, epoch from wakeful.jobs")
     assert sorted(row["id"] for row in rows) == sorted(told.due)
     assert {row["state"] for row in rows} <= {"completed"}, rows
