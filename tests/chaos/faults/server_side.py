@@ -129,7 +129,7 @@ class Pokes(Fault):
     def inject(self) -> int:
         """Five thousand, on the channel of all workers: look, cancelled, and what is no notice at all."""
         with self.stage.session() as db:
-            for payload in ('{"look": true}', '{"cancel": true}', "not a notice", '{"queue": "default", "in": 0}'):
+            for payload in ('{"look": true}', '{"cancel": true}', "not a notice", '{"q": "default", "in": 0}'):
                 query(db, "select pg_notify('wakeful', %s || repeat(' ', n)) from generate_series(1, 1250) n", payload)
         return 5000
 
