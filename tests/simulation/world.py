@@ -18,9 +18,14 @@ from uuid import UUID
 
 from psycopg import Notify, sql
 
+import wakeful.run.failure
 import wakeful.tend.beat
+import wakeful.tend.duty
+import wakeful.values.retry
+import wakeful.wake.listener
 import wakeful.worker.calls
 import wakeful.worker.duties
+import wakeful.worker.loop
 import wakeful.worker.presence
 import wakeful.worker.shift
 from tests.sessions import Session
@@ -32,6 +37,11 @@ from wakeful.values.errors import DatabaseUnavailable
 
 T = TypeVar("T")
 BEGINNING = datetime(2030, 1, 1, tzinfo=UTC)
+
+RANDOM: tuple[Any, ...] = (
+    *(wakeful.worker.calls, wakeful.worker.duties, wakeful.worker.loop, wakeful.worker.shift),
+    *(wakeful.wake.listener, wakeful.tend.duty, wakeful.run.failure, wakeful.values.retry),
+)
 
 
 class World:
@@ -227,6 +237,8 @@ def simulated(world: World) -> Iterator[None]:
         (presence, "new_id", lambda: UUID(int=world.dice.getrandbits(128), version=4)),
         (wakeful.tend.beat, "time", clock),
         (wakeful.worker.calls, "time", clock),
+        # Threads that other tests left behind draw from the one that all share.
+        *((module, "random", random.Random(world.dice.random())) for module in RANDOM),
     ]
     kept = [(where, name, getattr(where, name)) for where, name, _ in places]
     try:

@@ -13,7 +13,7 @@ from tests.sessions import Session, query, scalar
 from tests.worker.work import all_over, comes_to, counts, heard, soon, starting, working
 from wakeful.app import Wakeful
 from wakeful.payload import encode_result
-from wakeful.run import attempt
+from wakeful.run import attempt, failure
 from wakeful.run.context import Context
 from wakeful.values.outcome import AttemptError
 from wakeful.values.retry import Fixed
@@ -44,7 +44,7 @@ async def test_of_ten_thousand_jobs_the_one_whose_result_cannot_be_stored_is_dea
 async def test_a_failure_that_cannot_be_stored_is_kept_apart_too(
     app: Wakeful, db: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempt, "describe", lambda error: AttemptError("bad", "a\x00b", '"\\u0000"'))
+    monkeypatch.setattr(failure, "describe", lambda error, secrets: AttemptError("bad", "a\x00b", '"\\u0000"'))
 
     @app.task(name="bad", retry=Fixed(0))
     async def bad() -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
+from wakeful.config import Settings
 from wakeful.database.session import Database
 from wakeful.produce.template import Template
 from wakeful.statements.statement import Statement
@@ -65,8 +66,9 @@ class DryDesk:
 class DryProducer:
     """Takes the place of the app's producer: what the handler enqueues is noted, and not sent."""
 
-    def __init__(self, payload_limit: int, enqueued: list[str]) -> None:
-        self.payload_limit = payload_limit
+    def __init__(self, settings: Settings, enqueued: list[str]) -> None:
+        self.payload_limit = settings.produce.payload_limit
+        self.max_attempts = settings.steering.max_attempts
         self._enqueued = enqueued
 
     def enqueue(self, template: Template, payload: str) -> JobId | None:

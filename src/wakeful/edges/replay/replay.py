@@ -41,7 +41,7 @@ def replay_here(app: Wakeful, report: JobReport) -> Replayed:
         raise UnknownTask(report.task, app.tasks)
     enqueued: list[str] = []
     desk = DryDesk(app.database, enqueued)
-    app.__dict__["producer"] = DryProducer(app.settings.produce.payload_limit, enqueued)
+    app.__dict__["producer"] = DryProducer(app.settings, enqueued)
     job = claimed_again(report)
     handler = handler_of(app.tasks[report.task], app.settings.worker.timeout)
     running = Attempt(job, handler, 0.0)
