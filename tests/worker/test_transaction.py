@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.sessions import Session, query, scalar
-from tests.worker.work import comes_to, soon, starting
+from tests.worker.work import comes_to, heard, soon, starting
 from wakeful.app import Wakeful
 from wakeful.edges.testing import Database
 from wakeful.run.context import Context, SyncContext
@@ -163,6 +163,8 @@ async def test_a_job_that_completes_itself_in_the_users_own_transaction(
 async def test_a_transaction_of_the_user_that_rolls_back_leaves_the_job_to_be_retried(
     app: Wakeful, database: Database, db: Session
 ) -> None:
+    closed = asyncio.Event()
+
     @app.task(name="t", retry=Fixed(0))
     async def t(ctx: Context) -> None:
         async with await psycopg.AsyncConnection.connect(database.dsn) as conn:
@@ -170,9 +172,12 @@ async def test_a_transaction_of_the_user_that_rolls_back_leaves_the_job_to_be_re
             await ctx.complete(conn=conn)
             if ctx.attempt == 1:
                 await conn.rollback()
+        if ctx.attempt == 2:
+            closed.set()
 
     async with starting(app):
         done = await comes_to(db, await t.aenqueue(), "completed")
+        await heard(closed)
     assert [entry["code"] for entry in done["attempts"]] == ["not_committed"]
     assert query(db, "select attempt from public.effect") == [{"attempt": 2}]
 

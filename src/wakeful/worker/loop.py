@@ -105,7 +105,8 @@ class Loop:
                     else:
                         self.counts["woken_by_poke"] += 1
                         self._horizon.lower(queue, position)
-                        self._hurry = True
+                        # Without a position it may be one that fell due before its commit, and is to be promoted first.
+                        self._hurry = position is not None
                         self._look()
             case Look():
                 self._tended_at = 0.0

@@ -118,7 +118,7 @@ begin
         from pg_stat_activity a
         -- Those of other databases hold back nothing here; what has none, such as a standby's, does.
         where a.backend_xmin is not null and a.pid <> pg_backend_pid() and a.xact_start is not null
-          and (a.datname is null or a.datname = current_database())
+          and (a.datname is null or a.datname = current_database()) and a.backend_type <> 'autovacuum worker'
         order by age(a.backend_xmin) desc, a.xact_start limit 1
     )
     select jsonb_build_object(
