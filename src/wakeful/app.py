@@ -7,22 +7,12 @@ from functools import cached_property
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
-from wakeful.config import Settings, load
-from wakeful.database.session import Database
-from wakeful.guard.breaker import Breaker
-from wakeful.observe.listeners import AlertListener, UsageListener
-from wakeful.observe.observer import Observer
 from wakeful.payload import encode
 from wakeful.produce.options import NO_OPTIONS, EnqueueOptions
-from wakeful.produce.producer import Producer
 from wakeful.produce.template import Defaults, Template, template
-from wakeful.run.context import Context, SyncContext
-from wakeful.statements import metrics
 from wakeful.task import ContextTask, Task, TaskDecorator, TaskOptions, declare
-from wakeful.values.alert import Alert, UsageEvent
 from wakeful.values.duration import DurationLike, duration
 from wakeful.values.errors import InvalidOption, PayloadError
-from wakeful.values.job import JobId
 from wakeful.values.names import queue_name, task_name
 from wakeful.values.policy import (
     BreakerOptions,
@@ -35,12 +25,20 @@ from wakeful.values.policy import (
     faults,
     queue_policy,
 )
-from wakeful.values.sending import Sending
 
 if TYPE_CHECKING:
+    from wakeful.config import Settings
+    from wakeful.database.session import Database
+    from wakeful.guard.breaker import Breaker
+    from wakeful.observe.observer import Observer
+    from wakeful.produce.producer import Producer
     from wakeful.queue import Queue
     from wakeful.queue.dead import DeadLetters
+    from wakeful.run.context import Context, SyncContext
     from wakeful.schedule import ScheduleDecorator, ScheduleOptions, Schedules
+    from wakeful.values.alert import Alert, UsageEvent
+    from wakeful.values.job import JobId
+    from wakeful.values.sending import Sending
     from wakeful.worker import Worker
 
 P = ParamSpec("P")
@@ -83,16 +81,22 @@ class Wakeful:
     @cached_property
     def settings(self) -> Settings:
         """All settings, read once."""
+        from wakeful.config import load
+
         return load(self._flags)
 
     @cached_property
     def database(self) -> Database:
         """The database that this app's statements run on."""
+        from wakeful.database.session import Database
+
         return Database(self.settings.database.dsn, pool_size=self.settings.database.pool_size)
 
     @cached_property
     def producer(self) -> Producer:
         """What enqueues."""
+        from wakeful.produce.producer import Producer
+
         return Producer(self.database, self.settings, self._senders)
 
     @cached_property
@@ -195,26 +199,36 @@ class Wakeful:
 
     def observe(self, observer: Observer) -> None:
         """Let what this app enqueues, and its workers that are made from here on, be told to the observer."""
+        from wakeful.observe.observer import Observer
+
         self.observers.append(observer)
         if type(observer).sending is not Observer.sending:
             self._senders.append(observer.sending)
 
     def on_alert(self, function: Callable[[Alert], R], /) -> Callable[[Alert], R]:
         """Have a function called for every alert that fires or clears, in the worker that finds out; a decorator."""
+        from wakeful.observe.listeners import AlertListener
+
         self.observe(AlertListener(function))
         return function
 
     def on_usage(self, function: Callable[[UsageEvent], R], /) -> Callable[[UsageEvent], R]:
         """Have a function called for every run of a job that has a tenant, in its worker; a decorator."""
+        from wakeful.observe.listeners import UsageListener
+
         self.observe(UsageListener(function))
         return function
 
     def get_metrics_summary(self, task: str | None = None, since: DurationLike | None = None) -> dict[str, Any]:
         """What the whole fleet has done, of one task or of all, over the last `since` or all that is kept."""
+        from wakeful.statements import metrics
+
         return self.database.run(metrics.summary(None if since is None else duration(since, "since"), task))
 
     async def aget_metrics_summary(self, task: str | None = None, since: DurationLike | None = None) -> dict[str, Any]:
         """As `get_metrics_summary`, awaited."""
+        from wakeful.statements import metrics
+
         return await self.database.arun(metrics.summary(None if since is None else duration(since, "since"), task))
 
     def breaker(self, name: str, *, counts: FaultsLike | None = None, **policy: Unpack[BreakerOptions]) -> Breaker:
@@ -224,6 +238,8 @@ class Wakeful:
         start of a worker on. `counts`: the exceptions that are the service's fault, or a function that says so; all if
         left out.
         """
+        from wakeful.guard.breaker import Breaker
+
         known = breaker_name(name)
         there = self._breakers.get(known)
         if there is not None and not policy and counts is None:

@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import (
+    TYPE_CHECKING,
     Any,
     Concatenate,
     Final,
@@ -20,19 +21,21 @@ from typing import (
 )
 
 from wakeful.payload import PayloadCodec
-from wakeful.produce.producer import Producer
-from wakeful.run.context import BaseContext, Context, SyncContext
 from wakeful.task.spec import TaskOptions, task_spec
 from wakeful.task.task import ContextTask, Task
 from wakeful.values.errors import InvalidOption
 from wakeful.values.names import task_name
 from wakeful.values.wording import shown
 
+if TYPE_CHECKING:
+    from wakeful.produce.producer import Producer
+    from wakeful.run.context import BaseContext, Context, SyncContext
+
 P = ParamSpec("P")
 R = TypeVar("R")
-C = TypeVar("C", bound=BaseContext, contravariant=True)
+C = TypeVar("C", bound="BaseContext", contravariant=True)
 
-_CONTEXT_NAMES: Final = frozenset(kind.__name__ for kind in (Context, SyncContext))
+_CONTEXT_NAMES: Final = frozenset({"Context", "SyncContext"})
 
 
 class TaskDecorator(Protocol):
@@ -83,4 +86,6 @@ def is_context(annotation: object) -> bool:
         return annotation.partition("|")[0].strip(" '\"").rpartition(".")[2] in _CONTEXT_NAMES
     if get_origin(annotation) in (Union, types.UnionType):
         return any(is_context(part) for part in get_args(annotation))
+    from wakeful.run.context import BaseContext
+
     return isinstance(annotation, type) and issubclass(annotation, BaseContext)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, update_wrapper
-from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from wakeful.payload import PayloadCodec, encode, encode_many
 from wakeful.produce.options import NO_OPTIONS, EnqueueOptions, Options
-from wakeful.produce.producer import Producer
 from wakeful.produce.template import Defaults, Template, template
-from wakeful.run.context import BaseContext
 from wakeful.task.spec import TaskSpec
-from wakeful.values.job import JobId
+
+if TYPE_CHECKING:
+    from wakeful.produce.producer import Producer
+    from wakeful.run.context import BaseContext
+    from wakeful.values.job import JobId
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)

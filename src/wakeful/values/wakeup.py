@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from wakeful.values.schedule import DueSchedule
+if TYPE_CHECKING:
+    from wakeful.values.schedule import DueSchedule
+
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
