@@ -6,6 +6,11 @@ import os
 from importlib.metadata import entry_points
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A machine that is busy elsewhere makes no test fail.
+settings.register_profile("wakeful", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("wakeful")
 
 # Installed, the package brings its plugin along; from a bare checkout the plugin has to be named.
 _INSTALLED = bool(entry_points(group="pytest11", name="wakeful"))

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from tests.sessions import until
 from wakeful.database.async_pool import AsyncPool
 from wakeful.database.migrations import acheck_compatible, check_compatible
 from wakeful.database.pool import Pool
@@ -102,7 +103,7 @@ def test_a_wrong_password_is_told_at_once(database: Database) -> None:
 
 
 def test_a_pool_that_is_used_up_says_so(database: Database) -> None:
-    pool = Pool(database.dsn, size=1, wait_seconds=0.05)
+    pool = Pool(database.dsn, size=1, wait_seconds=2)
     try:
         with (
             pool.connection(),
@@ -165,8 +166,7 @@ def test_each_loop_gets_connections_of_its_own_and_a_closed_loops_are_hung_up(da
     assert first != second
     with database.connect() as conn:
         gone = "select count(*) from pg_stat_activity where pid = %s"
-        conn.execute("select pg_sleep(0.05)")
-        assert conn.execute(gone, [first]).fetchone() == (0,)
+        until(lambda: conn.execute(gone, [first]).fetchone() == (0,))
     pool.abandon()
     gc.collect()
 
@@ -192,7 +192,7 @@ async def test_an_async_pool_tells_why_there_is_no_connection(database: Database
     with pytest.raises(SchemaMismatch, match="wakeful migrate up"):
         async with empty.connection():
             pass
-    small = AsyncPool(database.dsn, size=1, wait_seconds=0.05)
+    small = AsyncPool(database.dsn, size=1, wait_seconds=2)
     async with small.connection():
         with pytest.raises(DatabaseUnavailable, match="were in use"):
             async with small.connection():

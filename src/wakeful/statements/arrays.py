@@ -1,4 +1,4 @@
-"""PostgreSQL arrays as text, for statements that carry thousands of values.
+"""Values and arrays as PostgreSQL's text, for statements that carry thousands of values, on any driver.
 
 A driver adapts a list element by element: psycopg spends 10 µs on a row of an id and a payload, where one
 text costs half a microsecond. In SQL such a parameter is cast twice, `%(ids)s::text::uuid[]`.
@@ -16,6 +16,13 @@ _MICROSECOND = timedelta(microseconds=1)
 def array_of(values: Iterable[object]) -> str:
     """The array's text. Takes str, UUID, int, bool, datetime, timedelta and None."""
     return "{" + ",".join([_element(value) for value in values]) + "}"
+
+
+def text_of(value: object) -> str | None:
+    """One value's text. Takes what `array_of` takes."""
+    if value is None or type(value) is str:
+        return value
+    return str.__str__(value) if isinstance(value, str) else _other(value).strip('"')
 
 
 def _element(value: object) -> str:

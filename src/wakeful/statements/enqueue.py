@@ -1,4 +1,4 @@
-"""Enqueuing: any number of jobs in one call."""
+"""Enqueuing: one job or any number of them in one call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
-from wakeful.statements.arrays import array_of
+from wakeful.statements.arrays import array_of, text_of
 from wakeful.statements.statement import Row, Statement
 from wakeful.values.job import JobId, NewJob
 
@@ -34,6 +34,15 @@ from wakeful.enqueue_batch_1(
     %(default_off)s::text::boolean[], %(fresh)s::boolean, %(poke)s::boolean) e
 """
 
+_ENQUEUE_ONE: Final = """
+select wakeful.enqueue_one_1(
+    %(id)s::text::uuid, %(task)s::text, %(payload)s::text::jsonb, %(queue)s::text, %(priority)s::text::integer,
+    %(run_at)s::text::timestamptz, %(delay)s::text::interval, %(max_attempts)s::text::integer, %(dedup_key)s::text,
+    %(dedup)s::text, %(tenant)s::text, %(correlation_id)s::text::uuid, %(parent_id)s::text::uuid,
+    %(created_by)s::text, %(metadata)s::text::jsonb, %(expires_at)s::text::timestamptz,
+    %(default_off)s::text::boolean, %(fresh)s::boolean, %(poke)s::boolean)::text
+"""
+
 
 def enqueue(jobs: Sequence[NewJob], *, fresh: bool = False, poke: bool = True) -> Statement[list[JobId | None]]:
     """Enqueue all of them or none. The answer has an id for each, None where enqueuing of its task is off.
@@ -41,6 +50,8 @@ def enqueue(jobs: Sequence[NewJob], *, fresh: bool = False, poke: bool = True) -
     `fresh` promises that the ids were made a moment ago and never sent before, which spares a look into
     history; without it a job that was enqueued already, even one that is over, is not made again.
     """
+    if len(jobs) == 1:
+        return _enqueue_one(jobs[0], fresh, poke)
     params: dict[str, object] = {}
     for name, values in zip(_COLUMNS, _transposed(jobs), strict=True):
         params[name] = array_of(values) if name in _ONE_A_ROW else _array_or_one(values)
@@ -53,6 +64,19 @@ def enqueue(jobs: Sequence[NewJob], *, fresh: bool = False, poke: bool = True) -
         return done
 
     return Statement(_ENQUEUE, params, decode)
+
+
+def _enqueue_one(job: NewJob, fresh: bool, poke: bool) -> Statement[list[JobId | None]]:
+    params: dict[str, object] = dict(zip(_COLUMNS, map(text_of, _values(job)), strict=True))
+    params["fresh"], params["poke"] = fresh, poke
+
+    def decode(rows: Sequence[Row]) -> list[JobId | None]:
+        if rows[0][0] is None:
+            return [JobId(job.id, "inserted")]
+        id, action = json.loads(rows[0][0])
+        return [JobId(UUID(id), action) if id else None]
+
+    return Statement(_ENQUEUE_ONE, params, decode)
 
 
 def _transposed(jobs: Sequence[NewJob]) -> Iterable[tuple[object, ...]]:

@@ -666,6 +666,12 @@ create function wakeful.channel_of(worker_id uuid) returns text
     language sql immutable parallel safe strict
     return 'wakeful_' || pg_catalog.replace(worker_id::text, '-', '');
 
+-- Whether a poke about this queue and task is for a sleeper. Volatile, as the clock is, or it could not be inlined.
+create function wakeful.hears_of(sleeper wakeful.sleeper, queue text, task text) returns boolean
+    language sql volatile
+    return (sleeper.queues is null or queue = any (sleeper.queues)) and (sleeper.tasks is null or task = any (sleeper.tasks))
+        and (sleeper.until is null or sleeper.until > wakeful.now());
+
 create function wakeful.poke(
     queue text, task text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns void
     language plpgsql volatile
@@ -680,9 +686,7 @@ begin
         -- Taken before the look: see nobody_is_between.
         perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
         sleepers := array(
-            select s.worker_id from wakeful.sleeper s
-            where (s.queues is null or poke.queue = any (s.queues)) and (s.tasks is null or poke.task = any (s.tasks))
-              and (s.until is null or s.until > wakeful.now())
+            select s.worker_id from wakeful.sleeper s where wakeful.hears_of(s, poke.queue, poke.task)
             order by random() limit 2);
         if sleepers = '{}' then
             return;
@@ -718,6 +722,13 @@ create function wakeful.poke_at_commit() returns trigger
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
+    -- As poke begins. Said again here, because nearly always nobody sleeps, and the call would cost as much again.
+    if current_setting('transaction_isolation') = 'read committed' then
+        perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
+        if not exists (select from wakeful.sleeper s where wakeful.hears_of(s, new.queue, new.task)) then
+            return null;
+        end if;
+    end if;
     perform wakeful.poke(new.queue, new.task, new.run_at, new.rank, new.ready_at, new.id);
     return null;
 end
@@ -738,20 +749,17 @@ create function wakeful.speaks_first(queue text, task text, rank smallint, due_a
     set search_path = pg_catalog, pg_temp
 as $$
 declare
-    spoken jsonb := nullif(current_setting('wakeful.spoken', true), '')::jsonb;
-    topic text := jsonb_build_array(speaks_first.queue, speaks_first.task)::text;
-    known jsonb := coalesce(spoken -> topic, '{}');
-    due double precision := extract(epoch from speaks_first.due_at);
+    spoken constant jsonb := coalesce(nullif(current_setting('wakeful.spoken', true), ''), '{}');
+    topic constant text := jsonb_build_array(speaks_first.queue, speaks_first.task)::text;
+    known constant jsonb := coalesce(spoken -> topic, '{}');
+    due constant double precision := extract(epoch from speaks_first.due_at);
 begin
     if due is null and (known ->> 'rank')::int <= speaks_first.rank
        or due is not null and (known ? 'rank' or (known ->> 'due')::double precision <= due) then
         return false;
     end if;
-    known := known || case when due is null
-        then jsonb_build_object('rank', speaks_first.rank) else jsonb_build_object('due', due) end;
-    perform set_config('wakeful.spoken',
-        (coalesce(spoken, '{}') || jsonb_build_object(topic, known))::text, true);
-    return true;
+    return set_config('wakeful.spoken', (spoken || jsonb_build_object(topic, known || case when due is null
+        then jsonb_build_object('rank', speaks_first.rank) else jsonb_build_object('due', due) end))::text, true) is not null;
 end
 $$;
 
@@ -874,10 +882,6 @@ declare
     inserted integer;
     over uuid[];
 begin
-    if cardinality(jobs) = 1 and wakeful.inserted_plainly(jobs[1], fresh, poke, at) then
-        return query values (jobs[1].place, jobs[1].id, 'inserted');
-        return;
-    end if;
     wanted := wakeful.without_switched_off(jobs);
     perform wakeful.check_asked(wanted);
     if cardinality(wanted) < cardinality(jobs) then
@@ -903,51 +907,12 @@ begin
 end
 $$;
 
--- The short way for the usual case, one new job with nothing special about it: true when it was inserted, false when it
--- must go the long way, on which everything is looked at. A set costs a scan, a sort and a join, which one row need not pay.
-create function wakeful.inserted_plainly(job wakeful.asked_job, fresh boolean, poke boolean, at timestamptz) returns boolean
-    language plpgsql volatile
-    set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off
-as $$
-declare
-    due_at constant timestamptz := coalesce(job.run_at, at + job.delay, at);
-    later constant boolean := due_at > at;
-    rank constant smallint := -coalesce(job.priority, 0);
-    queue constant text := coalesce(job.queue, 'default');
-begin
-    if job.dedup_key is not null or job.dedup is not null or job.default_off or job.delay < interval '0'
-       or job.run_at is not null and job.delay is not null or job.parent_id is not null and job.correlation_id is null
-       or job.id is null or job.task is null or job.payload is null or not isfinite(due_at)
-       or not wakeful.is_young(job.id, fresh, at)
-       or exists (select from wakeful.control c where c.kind = 'task' and c.name = job.task and c.enqueuing is not null)
-       or exists (select from wakeful.queue_policy r where r.queue = coalesce(job.queue, 'default')) then
-        return false;
-    end if;
-    insert into wakeful.job (
-        id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
-        correlation_id, parent_id, tenant, created_by, payload, metadata)
-    values (job.id, queue, job.task, case when later then 0 else 1 end, rank, coalesce(job.max_attempts, 5),
-        poke and wakeful.speaks_first(queue, job.task, rank, case when later then due_at end), due_at,
-        case when not later then at end, job.expires_at, at, at, coalesce(job.correlation_id, job.id), job.parent_id,
-        job.tenant, job.created_by, job.payload, job.metadata)
-    on conflict do nothing;
-    return found;
-end
-$$;
-
 -- Whether an id that is said to be fresh looks it: a UUIDv7 of this quarter of a second.
 create function wakeful.is_young(id uuid, fresh boolean, at timestamptz) returns boolean
-    language plpgsql immutable
-    set search_path = pg_catalog, pg_temp
-as $$
-declare
-    millis constant bigint := extract(epoch from at) * 1000;
-    made constant bigint := ('x' || left(translate(id::text, '-', ''), 12))::bit(48)::bigint;
-begin
-    return fresh and substr(id::text, 15, 1) = '7' and made between millis - 250 and millis + 250;
-end
-$$;
+    language sql stable
+    return fresh and substr(id::text, 15, 1) = '7'
+        and ('x' || translate(left(id::text, 13), '-', ''))::bit(48)::bigint
+            between extract(epoch from at) * 1000 - 250 and extract(epoch from at) * 1000 + 250;
 
 -- Inserts the jobs that meet no conflict and returns how many those were. `speakers` are the places that carry the poke.
 create function wakeful.insert_asked(jobs wakeful.asked_job[], speakers integer[], at timestamptz) returns integer
@@ -1075,10 +1040,11 @@ create function wakeful.ids_already_over(jobs wakeful.asked_job[], fresh boolean
     set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
+    first constant uuid := jobs[1].id;
     made timestamptz;
     ids uuid[];
 begin
-    if wakeful.is_young(jobs[1].id, fresh, at) then
+    if wakeful.is_young(first, fresh, at) then
         return null;
     end if;
     select array_agg(j.id), min(wakeful.id_time(j.id)) into ids, made from unnest(jobs) j;
@@ -1302,6 +1268,48 @@ $$;
 -- The forms of enqueue: for a person or any language (enqueue, enqueue_many), and for clients that send arrays.
 -- Promise, locks: as in enqueue_rows. Public signatures; they do not change within a major version.
 
+-- One job, for clients that make their own ids. Returns null when it was inserted as asked, else [id, action] as
+-- enqueue_rows tells it. The usual job has nothing special about it, and goes in by one statement; any other goes the long
+-- way, on which everything is looked at: a set costs a scan, a sort and a join, which one row need not pay.
+create function wakeful.enqueue_one_1(
+    id uuid, task text, payload jsonb, queue text, priority integer, run_at timestamptz, delay interval,
+    max_attempts integer, dedup_key text, dedup text, tenant text, correlation_id uuid, parent_id uuid, created_by text,
+    metadata jsonb, expires_at timestamptz, default_off boolean, fresh boolean, poke boolean
+) returns jsonb
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_variable
+declare
+    at constant timestamptz := wakeful.now();
+begin
+    insert into wakeful.job (
+        id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
+        correlation_id, parent_id, tenant, created_by, payload, metadata)
+    select id, j.queue, task, case when j.due_at > at then 0 else 1 end, j.rank, coalesce(max_attempts, 5),
+        poke and wakeful.speaks_first(j.queue, task, j.rank, case when j.due_at > at then j.due_at end), j.due_at,
+        case when j.due_at <= at then at end, expires_at, at, at, coalesce(correlation_id, id), parent_id, tenant, created_by,
+        payload, metadata
+    from (select coalesce(queue, 'default') as queue, (-coalesce(priority, 0))::smallint as rank,
+        coalesce(run_at, at + delay, at) as due_at offset 0) j
+    where wakeful.is_young(id, fresh, at) and task is not null and payload is not null
+        and dedup_key is null and dedup is null and default_off is not true
+        and (run_at is null or delay is null) and (delay is null or delay >= interval '0') and isfinite(j.due_at)
+        and (parent_id is null or correlation_id is not null)
+        and not exists (select from wakeful.control c where c.kind = 'task' and c.name = task and c.enqueuing is not null)
+        and not exists (select from wakeful.queue_policy r where r.queue = j.queue)
+    on conflict do nothing;
+    if found then
+        return null;
+    end if;
+    return (
+        select nullif(jsonb_build_array(r.id, r.action), jsonb_build_array(enqueue_one_1.id, 'inserted'))
+        from wakeful.enqueue_rows(array[row(1, enqueue_one_1.id, task, payload, queue, priority, run_at, delay, max_attempts,
+            dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at,
+            default_off)::wakeful.asked_job], fresh, poke) r);
+end
+$$;
+
 -- One job. Returns its id; that of the live twin when dedup joined it to one (with a notice that says so); null when
 -- enqueuing of the task is switched off.
 create function wakeful.enqueue(
@@ -1317,16 +1325,17 @@ as $$
 #variable_conflict use_variable
 declare
     made constant uuid := coalesce(id, wakeful.new_id());
-    done record;
+    otherwise constant jsonb := wakeful.enqueue_one_1(made, task, coalesce(payload, '{}'), queue, priority, run_at, delay,
+        max_attempts, dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at, null, id is null,
+        poke);
 begin
-    select r.id, r.action into done from wakeful.enqueue_rows(array[row(1, made, task, coalesce(payload, '{}'), queue, priority,
-        run_at, delay, max_attempts, dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at,
-        null)::wakeful.asked_job], id is null, poke) r;
-    if done.action in ('skipped', 'off') then
-        raise notice 'wakeful: no job made for task % (%)', task,
-            case done.action when 'off' then 'enqueuing of it is off' else 'job ' || done.id || ' has its dedup_key' end;
+    if otherwise is null then
+        return made;
+    elsif otherwise ->> 1 in ('skipped', 'off') then
+        raise notice 'wakeful: no job made for task % (%)', task, case otherwise ->> 1
+            when 'off' then 'enqueuing of it is off' else 'job ' || (otherwise ->> 0) || ' has its dedup_key' end;
     end if;
-    return done.id;
+    return (otherwise ->> 0)::uuid;
 end
 $$;
 
@@ -5902,7 +5911,7 @@ begin
             p.kind || ' wakeful.' || n.name as object, p.privilege
         from (values
             ('all', 'execute', 'function', array['now', 'new_id', 'dedup_key', 'canonical_json', 'state_name', 'last_error', 'backoff']),
-            ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_batch_1', 'enter_breaker_1', 'leave_breaker_1']),
+            ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_one_1', 'enqueue_batch_1', 'enter_breaker_1', 'leave_breaker_1']),
             ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
                 'snooze', 'release', 'extend', 'extend_1', 'register_1', 'declare_1', 'beat_1', 'held_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
                 'expire', 'make_days', 'drop_days', 'fold_tally', 'fire_1', 'declare_schedules_1']),

@@ -15,6 +15,12 @@ create function wakeful.channel_of(worker_id uuid) returns text
     language sql immutable parallel safe strict
     return 'wakeful_' || pg_catalog.replace(worker_id::text, '-', '');
 
+-- Whether a poke about this queue and task is for a sleeper. Volatile, as the clock is, or it could not be inlined.
+create function wakeful.hears_of(sleeper wakeful.sleeper, queue text, task text) returns boolean
+    language sql volatile
+    return (sleeper.queues is null or queue = any (sleeper.queues)) and (sleeper.tasks is null or task = any (sleeper.tasks))
+        and (sleeper.until is null or sleeper.until > wakeful.now());
+
 create function wakeful.poke(
     queue text, task text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns void
     language plpgsql volatile
@@ -29,9 +35,7 @@ begin
         -- Taken before the look: see nobody_is_between.
         perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
         sleepers := array(
-            select s.worker_id from wakeful.sleeper s
-            where (s.queues is null or poke.queue = any (s.queues)) and (s.tasks is null or poke.task = any (s.tasks))
-              and (s.until is null or s.until > wakeful.now())
+            select s.worker_id from wakeful.sleeper s where wakeful.hears_of(s, poke.queue, poke.task)
             order by random() limit 2);
         if sleepers = '{}' then
             return;
@@ -67,6 +71,13 @@ create function wakeful.poke_at_commit() returns trigger
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
+    -- As poke begins. Said again here, because nearly always nobody sleeps, and the call would cost as much again.
+    if current_setting('transaction_isolation') = 'read committed' then
+        perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
+        if not exists (select from wakeful.sleeper s where wakeful.hears_of(s, new.queue, new.task)) then
+            return null;
+        end if;
+    end if;
     perform wakeful.poke(new.queue, new.task, new.run_at, new.rank, new.ready_at, new.id);
     return null;
 end
@@ -87,19 +98,16 @@ create function wakeful.speaks_first(queue text, task text, rank smallint, due_a
     set search_path = pg_catalog, pg_temp
 as $$
 declare
-    spoken jsonb := nullif(current_setting('wakeful.spoken', true), '')::jsonb;
-    topic text := jsonb_build_array(speaks_first.queue, speaks_first.task)::text;
-    known jsonb := coalesce(spoken -> topic, '{}');
-    due double precision := extract(epoch from speaks_first.due_at);
+    spoken constant jsonb := coalesce(nullif(current_setting('wakeful.spoken', true), ''), '{}');
+    topic constant text := jsonb_build_array(speaks_first.queue, speaks_first.task)::text;
+    known constant jsonb := coalesce(spoken -> topic, '{}');
+    due constant double precision := extract(epoch from speaks_first.due_at);
 begin
     if due is null and (known ->> 'rank')::int <= speaks_first.rank
        or due is not null and (known ? 'rank' or (known ->> 'due')::double precision <= due) then
         return false;
     end if;
-    known := known || case when due is null
-        then jsonb_build_object('rank', speaks_first.rank) else jsonb_build_object('due', due) end;
-    perform set_config('wakeful.spoken',
-        (coalesce(spoken, '{}') || jsonb_build_object(topic, known))::text, true);
-    return true;
+    return set_config('wakeful.spoken', (spoken || jsonb_build_object(topic, known || case when due is null
+        then jsonb_build_object('rank', speaks_first.rank) else jsonb_build_object('due', due) end))::text, true) is not null;
 end
 $$;

@@ -28,10 +28,6 @@ declare
     inserted integer;
     over uuid[];
 begin
-    if cardinality(jobs) = 1 and wakeful.inserted_plainly(jobs[1], fresh, poke, at) then
-        return query values (jobs[1].place, jobs[1].id, 'inserted');
-        return;
-    end if;
     wanted := wakeful.without_switched_off(jobs);
     perform wakeful.check_asked(wanted);
     if cardinality(wanted) < cardinality(jobs) then
@@ -57,51 +53,12 @@ begin
 end
 $$;
 
--- The short way for the usual case, one new job with nothing special about it: true when it was inserted, false when it
--- must go the long way, on which everything is looked at. A set costs a scan, a sort and a join, which one row need not pay.
-create function wakeful.inserted_plainly(job wakeful.asked_job, fresh boolean, poke boolean, at timestamptz) returns boolean
-    language plpgsql volatile
-    set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_bitmapscan = off
-as $$
-declare
-    due_at constant timestamptz := coalesce(job.run_at, at + job.delay, at);
-    later constant boolean := due_at > at;
-    rank constant smallint := -coalesce(job.priority, 0);
-    queue constant text := coalesce(job.queue, 'default');
-begin
-    if job.dedup_key is not null or job.dedup is not null or job.default_off or job.delay < interval '0'
-       or job.run_at is not null and job.delay is not null or job.parent_id is not null and job.correlation_id is null
-       or job.id is null or job.task is null or job.payload is null or not isfinite(due_at)
-       or not wakeful.is_young(job.id, fresh, at)
-       or exists (select from wakeful.control c where c.kind = 'task' and c.name = job.task and c.enqueuing is not null)
-       or exists (select from wakeful.queue_policy r where r.queue = coalesce(job.queue, 'default')) then
-        return false;
-    end if;
-    insert into wakeful.job (
-        id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
-        correlation_id, parent_id, tenant, created_by, payload, metadata)
-    values (job.id, queue, job.task, case when later then 0 else 1 end, rank, coalesce(job.max_attempts, 5),
-        poke and wakeful.speaks_first(queue, job.task, rank, case when later then due_at end), due_at,
-        case when not later then at end, job.expires_at, at, at, coalesce(job.correlation_id, job.id), job.parent_id,
-        job.tenant, job.created_by, job.payload, job.metadata)
-    on conflict do nothing;
-    return found;
-end
-$$;
-
 -- Whether an id that is said to be fresh looks it: a UUIDv7 of this quarter of a second.
 create function wakeful.is_young(id uuid, fresh boolean, at timestamptz) returns boolean
-    language plpgsql immutable
-    set search_path = pg_catalog, pg_temp
-as $$
-declare
-    millis constant bigint := extract(epoch from at) * 1000;
-    made constant bigint := ('x' || left(translate(id::text, '-', ''), 12))::bit(48)::bigint;
-begin
-    return fresh and substr(id::text, 15, 1) = '7' and made between millis - 250 and millis + 250;
-end
-$$;
+    language sql stable
+    return fresh and substr(id::text, 15, 1) = '7'
+        and ('x' || translate(left(id::text, 13), '-', ''))::bit(48)::bigint
+            between extract(epoch from at) * 1000 - 250 and extract(epoch from at) * 1000 + 250;
 
 -- Inserts the jobs that meet no conflict and returns how many those were. `speakers` are the places that carry the poke.
 create function wakeful.insert_asked(jobs wakeful.asked_job[], speakers integer[], at timestamptz) returns integer
@@ -229,10 +186,11 @@ create function wakeful.ids_already_over(jobs wakeful.asked_job[], fresh boolean
     set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
+    first constant uuid := jobs[1].id;
     made timestamptz;
     ids uuid[];
 begin
-    if wakeful.is_young(jobs[1].id, fresh, at) then
+    if wakeful.is_young(first, fresh, at) then
         return null;
     end if;
     select array_agg(j.id), min(wakeful.id_time(j.id)) into ids, made from unnest(jobs) j;

@@ -1,6 +1,48 @@
 -- The forms of enqueue: for a person or any language (enqueue, enqueue_many), and for clients that send arrays.
 -- Promise, locks: as in enqueue_rows. Public signatures; they do not change within a major version.
 
+-- One job, for clients that make their own ids. Returns null when it was inserted as asked, else [id, action] as
+-- enqueue_rows tells it. The usual job has nothing special about it, and goes in by one statement; any other goes the long
+-- way, on which everything is looked at: a set costs a scan, a sort and a join, which one row need not pay.
+create function wakeful.enqueue_one_1(
+    id uuid, task text, payload jsonb, queue text, priority integer, run_at timestamptz, delay interval,
+    max_attempts integer, dedup_key text, dedup text, tenant text, correlation_id uuid, parent_id uuid, created_by text,
+    metadata jsonb, expires_at timestamptz, default_off boolean, fresh boolean, poke boolean
+) returns jsonb
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_variable
+declare
+    at constant timestamptz := wakeful.now();
+begin
+    insert into wakeful.job (
+        id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
+        correlation_id, parent_id, tenant, created_by, payload, metadata)
+    select id, j.queue, task, case when j.due_at > at then 0 else 1 end, j.rank, coalesce(max_attempts, 5),
+        poke and wakeful.speaks_first(j.queue, task, j.rank, case when j.due_at > at then j.due_at end), j.due_at,
+        case when j.due_at <= at then at end, expires_at, at, at, coalesce(correlation_id, id), parent_id, tenant, created_by,
+        payload, metadata
+    from (select coalesce(queue, 'default') as queue, (-coalesce(priority, 0))::smallint as rank,
+        coalesce(run_at, at + delay, at) as due_at offset 0) j
+    where wakeful.is_young(id, fresh, at) and task is not null and payload is not null
+        and dedup_key is null and dedup is null and default_off is not true
+        and (run_at is null or delay is null) and (delay is null or delay >= interval '0') and isfinite(j.due_at)
+        and (parent_id is null or correlation_id is not null)
+        and not exists (select from wakeful.control c where c.kind = 'task' and c.name = task and c.enqueuing is not null)
+        and not exists (select from wakeful.queue_policy r where r.queue = j.queue)
+    on conflict do nothing;
+    if found then
+        return null;
+    end if;
+    return (
+        select nullif(jsonb_build_array(r.id, r.action), jsonb_build_array(enqueue_one_1.id, 'inserted'))
+        from wakeful.enqueue_rows(array[row(1, enqueue_one_1.id, task, payload, queue, priority, run_at, delay, max_attempts,
+            dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at,
+            default_off)::wakeful.asked_job], fresh, poke) r);
+end
+$$;
+
 -- One job. Returns its id; that of the live twin when dedup joined it to one (with a notice that says so); null when
 -- enqueuing of the task is switched off.
 create function wakeful.enqueue(
@@ -16,16 +58,17 @@ as $$
 #variable_conflict use_variable
 declare
     made constant uuid := coalesce(id, wakeful.new_id());
-    done record;
+    otherwise constant jsonb := wakeful.enqueue_one_1(made, task, coalesce(payload, '{}'), queue, priority, run_at, delay,
+        max_attempts, dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at, null, id is null,
+        poke);
 begin
-    select r.id, r.action into done from wakeful.enqueue_rows(array[row(1, made, task, coalesce(payload, '{}'), queue, priority,
-        run_at, delay, max_attempts, dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at,
-        null)::wakeful.asked_job], id is null, poke) r;
-    if done.action in ('skipped', 'off') then
-        raise notice 'wakeful: no job made for task % (%)', task,
-            case done.action when 'off' then 'enqueuing of it is off' else 'job ' || done.id || ' has its dedup_key' end;
+    if otherwise is null then
+        return made;
+    elsif otherwise ->> 1 in ('skipped', 'off') then
+        raise notice 'wakeful: no job made for task % (%)', task, case otherwise ->> 1
+            when 'off' then 'enqueuing of it is off' else 'job ' || (otherwise ->> 0) || ' has its dedup_key' end;
     end if;
-    return done.id;
+    return (otherwise ->> 0)::uuid;
 end
 $$;
 
