@@ -122,7 +122,8 @@ class Running:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """The log lines of an event."""
-        logged = [json.loads(line) for line in list(self.lines) if line.startswith("{")]
+        # Read only where it may be meant: there are thousands of lines, and this is asked again and again.
+        logged = [json.loads(line) for line in list(self.lines) if line.startswith("{") and name in line]
         return [line for line in logged if line["event"] == name]
 
     def wait_for(self, name: str, count: int = 1) -> list[dict[str, Any]]:

@@ -10,7 +10,9 @@ import pytest
 from tests.sessions import Session, query, scalar
 from tests.worker.work import comes_to, heard, listener_of, soon, starting, working
 from wakeful.app import Wakeful
+from wakeful.edges.testing import Database
 from wakeful.worker import duties, shift
+from wakeful.worker.summary import Summary
 
 
 @pytest.fixture(autouse=True)
@@ -99,6 +101,20 @@ async def test_what_was_measured_is_folded_by_a_worker_that_ran_something(
         )
     assert (await app.aget_metrics_summary())["successful_jobs"] == 1
     assert app.get_metrics_summary("t", since="1h")["total_jobs"] == 1
+
+
+async def test_a_run_that_is_settled_after_it_was_counted_is_folded_too(
+    app: Wakeful, db: Session, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duties, "FOLD_EVERY", 0)
+    folding = duties.Folding(database.dsn, Summary(processed=1))
+    await folding.fold()
+    await app.aenqueue("t", poke=False)
+    [job] = await app.queue.aclaim("t")
+    await app.queue.amark_completed(job)
+    await folding.fold()
+    assert query(db, "select from wakeful.metric")
+    assert not query(db, "select from wakeful.metric_delta")
 
 
 async def test_upkeep_keeps_house(app: Wakeful, db: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,16 +39,25 @@ async def upkeep(dsn: str, keep: timedelta | None) -> None:
         await line.close()
 
 
-async def fold_metrics(dsn: str, summary: Summary) -> None:
+class Folding:
     """What was measured is folded about once a minute; an idle worker has measured nothing."""
-    before = summary.processed
-    await asyncio.sleep(FOLD_EVERY * random.uniform(0.5, 1.0))
-    if summary.processed > before:
-        line = AsyncLine(dsn)
-        try:
-            await line.run(metrics.fold())
-        finally:
-            await line.close()
+
+    def __init__(self, dsn: str, summary: Summary) -> None:
+        self._dsn = dsn
+        self._summary = summary
+        self._counts = (0, 0)
+
+    async def fold(self) -> None:
+        """One turn. What was new a turn ago counts again: its settlement may have been written after that."""
+        await asyncio.sleep(FOLD_EVERY * random.uniform(0.5, 1.0))
+        earlier, last = self._counts
+        self._counts = (last, self._summary.processed)
+        if self._summary.processed > earlier:
+            line = AsyncLine(self._dsn)
+            try:
+                await line.run(metrics.fold())
+            finally:
+                await line.close()
 
 
 async def watch_rules(dsn: str, settings: AlertSettings, watch: Watch) -> None:

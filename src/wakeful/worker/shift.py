@@ -36,7 +36,7 @@ from wakeful.worker.crew import Crew
 from wakeful.worker.desk import Desk
 from wakeful.worker.duties import (
     EarsReport,
-    fold_metrics,
+    Folding,
     gather_notes,
     renew_own_leases,
     upkeep,
@@ -176,7 +176,7 @@ class Shift:
             "lease": lambda: watch_lease(self._presence, crew, alarm),
             "notes": lambda: gather_notes(crew, self._writer, alarm),
             "upkeep": lambda: upkeep(self._dsn, self._keep),
-            "metrics": lambda: fold_metrics(self._dsn, self.summary),
+            "metrics": Folding(self._dsn, self.summary).fold,
             "ears": EarsReport(self._lease_line, self._presence, lambda: self._loop.ears).tell,
             "alerts": lambda: watch_rules(self._dsn, self._alerts, self._watch),
             "own leases": lambda: renew_own_leases(self._lease_line, self._presence, crew),
