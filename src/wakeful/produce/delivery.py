@@ -70,7 +70,7 @@ Delivery = Generator[Step, Any, T]
 def deliver_apart(asks: Sequence[Ask], poke: bool) -> Delivery[list[Answer]]:
     """Together as long as that works; a row that cannot be stored fails alone, with its own error."""
     try:
-        done = yield from _sent(lambda first: Send(_statement(asks, first, poke)))
+        done = yield from _sent(lambda first: Send(_statement(asks, first, poke, alone=True)))
     except Exception as error:  # Any error at all is an answer for someone.
         if len(asks) == 1:
             return [error]
@@ -95,7 +95,7 @@ def deliver_together(asks: Iterable[Ask], poke: bool) -> Delivery[Done]:
 
     answers: list[Done] = []
     if len(drawn) == 1:
-        answers = [(yield from _sent(lambda first: Send(_statement(drawn[0], first, poke))))]
+        answers = [(yield from _sent(lambda first: Send(_statement(drawn[0], first, poke, alone=True))))]
     elif drawn:
         answers = yield from _sent(lambda first: SendTogether(statements(first)))
     asked = chain.from_iterable(drawn)
@@ -124,9 +124,9 @@ def _sent(step: Callable[[bool], Step]) -> Delivery[Any]:
     raise AssertionError("the last attempt returns or raises")
 
 
-def _statement(asks: Sequence[Ask], first: bool, poke: bool) -> Statement[Done]:
+def _statement(asks: Sequence[Ask], first: bool, poke: bool, *, alone: bool = False) -> Statement[Done]:
     fresh = first and all(ask.fresh and not ask.sent for ask in asks)
-    return enqueue([ask.job for ask in asks], fresh=fresh, poke=poke)
+    return enqueue([ask.job for ask in asks], fresh=fresh, poke=poke, alone=alone)
 
 
 def _as_asked(ask: Ask, id: JobId | None) -> JobId | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from operator import attrgetter
 from typing import Final
@@ -23,15 +23,14 @@ _values = attrgetter(*_COLUMNS)
 
 # Rows are reported only where something else was done than asked: a large insert is answered with one null.
 _ENQUEUE: Final = """
-select (pg_catalog.json_agg(pg_catalog.json_build_array(e.place, e.id, e.action))
-    filter (where e.action <> 'inserted'))::text
+select pg_catalog.json_agg(pg_catalog.json_build_array(e.place, e.id, e.action))::text
 from wakeful.enqueue_batch_1(
     %(id)s::text::uuid[], %(task)s::text::text[], %(payload)s::text::text[], %(queue)s::text::text[],
     %(priority)s::text::integer[], %(run_at)s::text::timestamptz[], %(delay)s::text::interval[],
     %(max_attempts)s::text::integer[], %(dedup_key)s::text::text[], %(dedup)s::text::text[],
     %(tenant)s::text::text[], %(correlation_id)s::text::uuid[], %(parent_id)s::text::uuid[],
     %(created_by)s::text::text[], %(metadata)s::text::text[], %(expires_at)s::text::timestamptz[],
-    %(default_off)s::text::boolean[], %(fresh)s::boolean, %(poke)s::boolean) e
+    %(default_off)s::text::boolean[], %(fresh)s::boolean, %(poke)s::boolean, %(alone)s::boolean) e
 """
 
 _ENQUEUE_ONE: Final = """
@@ -40,22 +39,26 @@ select wakeful.enqueue_one_1(
     %(run_at)s::text::timestamptz, %(delay)s::text::interval, %(max_attempts)s::text::integer, %(dedup_key)s::text,
     %(dedup)s::text, %(tenant)s::text, %(correlation_id)s::text::uuid, %(parent_id)s::text::uuid,
     %(created_by)s::text, %(metadata)s::text::jsonb, %(expires_at)s::text::timestamptz,
-    %(default_off)s::text::boolean, %(fresh)s::boolean, %(poke)s::boolean)::text
+    %(default_off)s::text::boolean, %(fresh)s::boolean, %(poke)s::boolean,
+    %(alone)s::boolean)::text
 """
 
 
-def enqueue(jobs: Sequence[NewJob], *, fresh: bool = False, poke: bool = True) -> Statement[list[JobId | None]]:
+def enqueue(
+    jobs: Sequence[NewJob], *, fresh: bool = False, poke: bool = True, alone: bool = False
+) -> Statement[list[JobId | None]]:
     """Enqueue all of them or none. The answer has an id for each, None where enqueuing of its task is off.
 
     `fresh` promises that the ids were made a moment ago and never sent before, which spares a look into
-    history; without it a job that was enqueued already, even one that is over, is not made again.
+    history; without it a job that was enqueued already, even one that is over, is not made again. `alone`
+    promises that the transaction ends with this, so that who has to be poked need not be looked up at its end.
     """
+    said = {"fresh": fresh, "poke": poke, "alone": alone}
     if len(jobs) == 1:
-        return _enqueue_one(jobs[0], fresh, poke)
-    params: dict[str, object] = {}
+        return _enqueue_one(jobs[0], said)
+    params: dict[str, object] = {**said}
     for name, values in zip(_COLUMNS, _transposed(jobs), strict=True):
         params[name] = array_of(values) if name in _ONE_A_ROW else _array_or_one(values)
-    params["fresh"], params["poke"] = fresh, poke
 
     def decode(rows: Sequence[Row]) -> list[JobId | None]:
         done: list[JobId | None] = [JobId(job.id, "inserted") for job in jobs]
@@ -66,9 +69,8 @@ def enqueue(jobs: Sequence[NewJob], *, fresh: bool = False, poke: bool = True) -
     return Statement(_ENQUEUE, params, decode)
 
 
-def _enqueue_one(job: NewJob, fresh: bool, poke: bool) -> Statement[list[JobId | None]]:
-    params: dict[str, object] = dict(zip(_COLUMNS, map(text_of, _values(job)), strict=True))
-    params["fresh"], params["poke"] = fresh, poke
+def _enqueue_one(job: NewJob, said: Mapping[str, bool]) -> Statement[list[JobId | None]]:
+    params: dict[str, object] = {**dict(zip(_COLUMNS, map(text_of, _values(job)), strict=True)), **said}
 
     def decode(rows: Sequence[Row]) -> list[JobId | None]:
         if rows[0][0] is None:

@@ -672,6 +672,25 @@ create function wakeful.hears_of(sleeper wakeful.sleeper, queue text, task text)
     return (sleeper.queues is null or queue = any (sleeper.queues)) and (sleeper.tasks is null or task = any (sleeper.tasks))
         and (sleeper.until is null or sleeper.until > wakeful.now());
 
+-- Whether a poke about this queue and task, or about anything, could be for someone. Nearly always nobody sleeps, and this is
+-- all that a poke costs.
+create function wakeful.someone_hears(queue text default null, task text default null) returns boolean
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    -- A serializable reader of `sleeper` would conflict with every worker that goes to sleep.
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return true;
+    end if;
+    -- Taken before the look: see nobody_is_between.
+    perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
+    return exists (
+        select from wakeful.sleeper s
+        where someone_hears.queue is null or wakeful.hears_of(s, someone_hears.queue, someone_hears.task));
+end
+$$;
+
 create function wakeful.poke(
     queue text, task text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns void
     language plpgsql volatile
@@ -681,16 +700,13 @@ declare
     sleepers uuid[];
     hint text;
 begin
-    -- A serializable reader of `sleeper` would conflict with every worker that goes to sleep.
+    if not wakeful.someone_hears(poke.queue, poke.task) then
+        return;
+    end if;
     if current_setting('transaction_isolation') = 'read committed' then
-        -- Taken before the look: see nobody_is_between.
-        perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
         sleepers := array(
             select s.worker_id from wakeful.sleeper s where wakeful.hears_of(s, poke.queue, poke.task)
             order by random() limit 2);
-        if sleepers = '{}' then
-            return;
-        end if;
     end if;
     hint := case when poke.ready_at is null
         then json_build_object('q', poke.queue,
@@ -722,19 +738,14 @@ create function wakeful.poke_at_commit() returns trigger
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
-    -- As poke begins. Said again here, because nearly always nobody sleeps, and the call would cost as much again.
-    if current_setting('transaction_isolation') = 'read committed' then
-        perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
-        if not exists (select from wakeful.sleeper s where wakeful.hears_of(s, new.queue, new.task)) then
-            return null;
-        end if;
+    if wakeful.someone_hears(new.queue, new.task) then
+        perform wakeful.poke(new.queue, new.task, new.run_at, new.rank, new.ready_at, new.id);
     end if;
-    perform wakeful.poke(new.queue, new.task, new.run_at, new.rank, new.ready_at, new.id);
     return null;
 end
 $$;
 
--- Deferred, so that who sleeps is looked up as late as can be.
+-- Deferred, so that who sleeps is looked up as late as can be, however long the transaction goes on.
 create constraint trigger job_pokes_at_commit
     after insert on wakeful.job
     deferrable initially deferred
@@ -866,9 +877,10 @@ create type wakeful.asked_job as (
 );
 
 -- Enqueues a set of asked jobs. `fresh` says that the ids were made a moment ago and were never sent before, which
--- spares the look into history. Returns a row for each: its place, the id that stands for it (null when enqueuing of
--- its task is off), and what was done: inserted, resent, skipped, replaced, debounced, rerun or off.
-create function wakeful.enqueue_rows(jobs wakeful.asked_job[], fresh boolean, poke boolean)
+-- spares the look into history; `alone` that the transaction ends with this call, so that who sleeps can be looked up at once.
+-- Returns a row for each that was not simply inserted: its place, the id that stands for it (null
+-- when enqueuing of its task is off), and what was done: resent, skipped, replaced, debounced, rerun or off.
+create function wakeful.enqueue_set(jobs wakeful.asked_job[], fresh boolean, poke boolean, alone boolean default false)
     returns table (place integer, id uuid, action text)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
@@ -877,33 +889,62 @@ as $$
 #variable_conflict use_column
 declare
     at constant timestamptz := wakeful.now();
-    wanted wakeful.asked_job[];
+    first constant uuid := jobs[1].id;
+    wanted wakeful.asked_job[] := jobs;
+    any_wrong boolean;
+    any_off boolean;
+    any_steered boolean;
     speakers integer[];
     inserted integer;
     over uuid[];
 begin
-    wanted := wakeful.without_switched_off(jobs);
-    perform wakeful.check_asked(wanted);
-    if cardinality(wanted) < cardinality(jobs) then
+    -- One look tells most sets that there is nothing special about them.
+    select bool_or(wakeful.asks_wrongly(j)),
+        bool_or(j.default_off) or exists (select from wakeful.control c where c.kind = 'task' and c.enqueuing is not null),
+        exists (select from wakeful.queue_policy)
+    into any_wrong, any_off, any_steered from unnest(jobs) j;
+    if any_off then
+        wanted := wakeful.without_switched_off(jobs);
         return query select j.place, null::uuid, 'off' from unnest(jobs) j
             where not exists (select from unnest(wanted) w where w.place = j.place);
     end if;
-    perform wakeful.refuse_when_full(wanted);
-    if enqueue_rows.poke then
+    if any_wrong then
+        perform wakeful.check_asked(wanted);
+    end if;
+    if any_steered then
+        perform wakeful.refuse_when_full(wanted);
+    end if;
+    if enqueue_set.poke and not alone then
         speakers := wakeful.speakers(wanted, at);
     end if;
 
     inserted := wakeful.insert_asked(wanted, speakers, at);
-    -- A later statement, hence a later snapshot: it sees a twin that finished while the insert waited for it.
-    over := wakeful.ids_already_over(wanted, fresh, at);
-    if over is not null then
-        delete from wakeful.job j where j.id = any (over) and j.created_at = at;
+    -- Fresh ids are young, the first is the oldest; such as arrive late are looked for all the same. A later statement, hence
+    -- a later snapshot: it sees a twin that finished while the insert waited for it.
+    if not wakeful.is_young(first, fresh, at) then
+        over := wakeful.ids_already_over(wanted, at);
+        delete from wakeful.job j where over is not null and j.id = any (over) and j.created_at = at;
     end if;
-    if inserted = cardinality(wanted) and over is null then
-        return query select j.place, j.id, 'inserted' from unnest(wanted) j;
-    else
-        return query select * from wakeful.join_twins(wanted, coalesce(over, '{}'), poke, at);
+    if inserted < cardinality(wanted) or over is not null then
+        return query select * from wakeful.join_twins(wanted, coalesce(over, '{}'), poke, at) t where t.action <> 'inserted';
+    elsif alone and enqueue_set.poke then
+        perform wakeful.poke_best(wanted, at);
     end if;
+end
+$$;
+
+-- The same, with an answer for each, in their order.
+create function wakeful.enqueue_rows(jobs wakeful.asked_job[], fresh boolean, poke boolean)
+    returns table (place integer, id uuid, action text)
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select j.place, case when e.place is null then j.id else e.id end, coalesce(e.action, 'inserted')
+    from unnest(jobs) j left join wakeful.enqueue_set(jobs, fresh, poke) e on e.place = j.place
+    order by j.place;
 end
 $$;
 
@@ -941,6 +982,15 @@ begin
 end
 $$;
 
+-- Whether no row can hold this.
+create function wakeful.asks_wrongly(job wakeful.asked_job) returns boolean
+    language sql immutable
+    return job.id is null or job.task is null or job.payload is null
+        or job.delay < interval '0' or job.delay is not null and job.run_at is not null
+        or not isfinite(job.delay) or not isfinite(job.run_at)
+        or job.dedup not in ('skip', 'raise', 'replace', 'debounce', 'rerun')
+        or job.dedup is not null and job.dedup_key is null;
+
 -- Refuses what no row can hold, with a sentence that names the option.
 create function wakeful.check_asked(jobs wakeful.asked_job[]) returns void
     language plpgsql
@@ -949,13 +999,7 @@ as $$
 declare
     bad record;
 begin
-    select j.* into bad from unnest(jobs) j
-    where j.id is null or j.task is null or j.payload is null
-       or j.delay < interval '0' or j.delay is not null and j.run_at is not null
-       or not isfinite(j.delay) or not isfinite(j.run_at)
-       or j.dedup not in ('skip', 'raise', 'replace', 'debounce', 'rerun')
-       or j.dedup is not null and j.dedup_key is null
-    limit 1;
+    select j.* into bad from unnest(jobs) j where wakeful.asks_wrongly(j) limit 1;
     if not found then
         return;
     elsif bad.task is null or bad.payload is null or bad.id is null then
@@ -980,10 +1024,6 @@ create function wakeful.without_switched_off(jobs wakeful.asked_job[]) returns w
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if not exists (select from wakeful.control c where c.kind = 'task' and c.enqueuing is not null)
-       and not exists (select from unnest(jobs) j where j.default_off) then
-        return jobs;
-    end if;
     return array(
         select j from unnest(jobs) j
         left join wakeful.control c on c.kind = 'task' and c.name = j.task
@@ -1032,21 +1072,16 @@ create function wakeful.id_time(id uuid) returns timestamptz
         else '-infinity'::timestamptz end;
 
 -- The ids of these jobs that are finished or dead already; null for none. A job is over only after its id was made, so
--- a UUIDv7 needs the partitions since that day alone. Fresh ids are young (the first is the oldest); such as arrive late are
--- looked for all the same.
-create function wakeful.ids_already_over(jobs wakeful.asked_job[], fresh boolean, at timestamptz) returns uuid[]
+-- a UUIDv7 needs the partitions since that day alone.
+create function wakeful.ids_already_over(jobs wakeful.asked_job[], at timestamptz) returns uuid[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
-    first constant uuid := jobs[1].id;
     made timestamptz;
     ids uuid[];
 begin
-    if wakeful.is_young(first, fresh, at) then
-        return null;
-    end if;
     select array_agg(j.id), min(wakeful.id_time(j.id)) into ids, made from unnest(jobs) j;
     -- A client's clock may be wrong by a day; one that is ahead of ours tells nothing.
     made := case when made > at then '-infinity' else made - interval '1 day' end;
@@ -1071,9 +1106,6 @@ declare
     asked record;
     pending bigint;
 begin
-    if not exists (select from wakeful.queue_policy r where r.max_pending is not null) then
-        return;
-    end if;
     for asked in
         select r.queue, r.max_pending, count(*) as jobs
         from unnest(jobs) j join wakeful.queue_policy r on r.queue = coalesce(j.queue, 'default')
@@ -1158,7 +1190,7 @@ begin
             -- The twin is gone: the row is free to be inserted, unless another one is quicker again.
             perform wakeful.insert_asked(array[asked], case when join_twins.poke then array[asked.place] end, at);
             -- A later statement again: the job that went away may have been this very one, and be over by now.
-            over := over || wakeful.ids_already_over(array[asked], false, at);
+            over := over || wakeful.ids_already_over(array[asked], at);
             delete from wakeful.job j where j.id = asked.id and j.id = any (over) and j.created_at = at;
             id := asked.id;
         end loop;
@@ -1168,14 +1200,28 @@ begin
     -- what this transaction believes to have said is forgotten.
     if join_twins.poke then
         perform set_config('wakeful.spoken', '', true);
-        perform wakeful.poke(b.queue, b.task, b.run_at, b.rank, b.ready_at, b.id)
-        from (
-            select distinct on (j.queue, j.task) j.queue, j.task, j.run_at, j.rank, j.ready_at, j.id, j.pokes
-            from wakeful.job j
-            where j.id = any (array(select w.id from unnest(jobs) w)) and j.created_at = at
-            order by j.queue, j.task, not j.pokes, (j.ready_at is null), j.rank, j.run_at, j.id
-        ) b where not b.pokes;
+        perform wakeful.poke_best(jobs, at);
     end if;
+end
+$$;
+
+-- Pokes for the best of these jobs in each queue and task, unless the row itself does so at commit.
+create function wakeful.poke_best(jobs wakeful.asked_job[], at timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+begin
+    if not wakeful.someone_hears() then
+        return;
+    end if;
+    perform wakeful.poke(b.queue, b.task, b.run_at, b.rank, b.ready_at, b.id)
+    from (
+        select distinct on (j.queue, j.task) j.queue, j.task, j.run_at, j.rank, j.ready_at, j.id, j.pokes
+        from wakeful.job j
+        where j.id = any (array(select w.id from unnest(jobs) w)) and j.created_at = poke_best.at
+        order by j.queue, j.task, not j.pokes, (j.ready_at is null), j.rank, j.run_at, j.id
+    ) b where not b.pokes;
 end
 $$;
 
@@ -1266,15 +1312,15 @@ $$;
 
 -- ==== 34_enqueue_forms.sql
 -- The forms of enqueue: for a person or any language (enqueue, enqueue_many), and for clients that send arrays.
--- Promise, locks: as in enqueue_rows. Public signatures; they do not change within a major version.
+-- Promise, locks: as in enqueue_set. Public signatures; they do not change within a major version.
 
 -- One job, for clients that make their own ids. Returns null when it was inserted as asked, else [id, action] as
--- enqueue_rows tells it. The usual job has nothing special about it, and goes in by one statement; any other goes the long
+-- enqueue_set tells it. The usual job has nothing special about it, and goes in by one statement; any other goes the long
 -- way, on which everything is looked at: a set costs a scan, a sort and a join, which one row need not pay.
 create function wakeful.enqueue_one_1(
     id uuid, task text, payload jsonb, queue text, priority integer, run_at timestamptz, delay interval,
     max_attempts integer, dedup_key text, dedup text, tenant text, correlation_id uuid, parent_id uuid, created_by text,
-    metadata jsonb, expires_at timestamptz, default_off boolean, fresh boolean, poke boolean
+    metadata jsonb, expires_at timestamptz, default_off boolean, fresh boolean, poke boolean, alone boolean
 ) returns jsonb
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
@@ -1287,7 +1333,7 @@ begin
         id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
         correlation_id, parent_id, tenant, created_by, payload, metadata)
     select id, j.queue, task, case when j.due_at > at then 0 else 1 end, j.rank, coalesce(max_attempts, 5),
-        poke and wakeful.speaks_first(j.queue, task, j.rank, case when j.due_at > at then j.due_at end), j.due_at,
+        poke and not alone and wakeful.speaks_first(j.queue, task, j.rank, case when j.due_at > at then j.due_at end), j.due_at,
         case when j.due_at <= at then at end, expires_at, at, at, coalesce(correlation_id, id), parent_id, tenant, created_by,
         payload, metadata
     from (select coalesce(queue, 'default') as queue, (-coalesce(priority, 0))::smallint as rank,
@@ -1300,13 +1346,17 @@ begin
         and not exists (select from wakeful.queue_policy r where r.queue = j.queue)
     on conflict do nothing;
     if found then
+        if poke and alone and wakeful.someone_hears(coalesce(queue, 'default'), task) then
+            perform wakeful.poke(j.queue, j.task, j.run_at, j.rank, j.ready_at, j.id)
+            from wakeful.job j where j.id = enqueue_one_1.id;
+        end if;
         return null;
     end if;
     return (
-        select nullif(jsonb_build_array(r.id, r.action), jsonb_build_array(enqueue_one_1.id, 'inserted'))
-        from wakeful.enqueue_rows(array[row(1, enqueue_one_1.id, task, payload, queue, priority, run_at, delay, max_attempts,
+        select jsonb_build_array(r.id, r.action)
+        from wakeful.enqueue_set(array[row(1, enqueue_one_1.id, task, payload, queue, priority, run_at, delay, max_attempts,
             dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at,
-            default_off)::wakeful.asked_job], fresh, poke) r);
+            default_off)::wakeful.asked_job], fresh, poke, alone) r);
 end
 $$;
 
@@ -1327,7 +1377,7 @@ declare
     made constant uuid := coalesce(id, wakeful.new_id());
     otherwise constant jsonb := wakeful.enqueue_one_1(made, task, coalesce(payload, '{}'), queue, priority, run_at, delay,
         max_attempts, dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at, null, id is null,
-        poke);
+        poke, false);
 begin
     if otherwise is null then
         return made;
@@ -1366,12 +1416,12 @@ begin
         from jsonb_array_elements(jobs) with ordinality j(job, place)
         cross join lateral (select j.place::integer as place) o
         cross join lateral jsonb_populate_record(null::wakeful.asked_job, j.job) r
-        order by j.place), false, enqueue_many.poke) e
-    order by e.place;
+        order by j.place), false, enqueue_many.poke) e;
 end
 $$;
 
--- Many jobs, as arrays: one element stands for all rows, a null array for the default.
+-- Many jobs, as arrays: one element stands for all rows, a null array for the default. Returns a row for each that was not
+-- simply inserted, as enqueue_set does.
 create function wakeful.enqueue_batch_1(
     ids uuid[], tasks text[], payloads text[],
     queues text[] default null, priorities integer[] default null, run_ats timestamptz[] default null,
@@ -1379,7 +1429,7 @@ create function wakeful.enqueue_batch_1(
     dedups text[] default null, tenants text[] default null, correlation_ids uuid[] default null,
     parent_ids uuid[] default null, created_bys text[] default null, metadatas text[] default null,
     expires_ats timestamptz[] default null, default_offs boolean[] default null,
-    fresh boolean default false, poke boolean default true
+    fresh boolean default false, poke boolean default true, alone boolean default false
 ) returns table (place integer, id uuid, action text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
@@ -1388,7 +1438,7 @@ as $$
 begin
     return query
     select e.place, e.id, e.action
-    from wakeful.enqueue_rows(array(
+    from wakeful.enqueue_set(array(
         select row(u.place::integer, u.id,
             case when cardinality(tasks) = 1 then tasks[1] else u.task end, u.payload::jsonb,
             case when cardinality(queues) = 1 then queues[1] else u.queue end,
@@ -1408,8 +1458,7 @@ begin
         from unnest(ids, tasks, payloads, queues, priorities, run_ats, delays, max_attempts, dedup_keys, dedups, tenants,
             correlation_ids, parent_ids, created_bys, metadatas, expires_ats, default_offs) with ordinality
             u(id, task, payload, queue, priority, run_at, delay, starts, dedup_key, dedup, tenant, correlation_id,
-              parent_id, created_by, metadata, expires_at, default_off, place)), fresh, poke) e
-    order by e.place;
+              parent_id, created_by, metadata, expires_at, default_off, place)), fresh, poke, alone) e;
 end
 $$;
 

@@ -21,6 +21,25 @@ create function wakeful.hears_of(sleeper wakeful.sleeper, queue text, task text)
     return (sleeper.queues is null or queue = any (sleeper.queues)) and (sleeper.tasks is null or task = any (sleeper.tasks))
         and (sleeper.until is null or sleeper.until > wakeful.now());
 
+-- Whether a poke about this queue and task, or about anything, could be for someone. Nearly always nobody sleeps, and this is
+-- all that a poke costs.
+create function wakeful.someone_hears(queue text default null, task text default null) returns boolean
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    -- A serializable reader of `sleeper` would conflict with every worker that goes to sleep.
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return true;
+    end if;
+    -- Taken before the look: see nobody_is_between.
+    perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
+    return exists (
+        select from wakeful.sleeper s
+        where someone_hears.queue is null or wakeful.hears_of(s, someone_hears.queue, someone_hears.task));
+end
+$$;
+
 create function wakeful.poke(
     queue text, task text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns void
     language plpgsql volatile
@@ -30,16 +49,13 @@ declare
     sleepers uuid[];
     hint text;
 begin
-    -- A serializable reader of `sleeper` would conflict with every worker that goes to sleep.
+    if not wakeful.someone_hears(poke.queue, poke.task) then
+        return;
+    end if;
     if current_setting('transaction_isolation') = 'read committed' then
-        -- Taken before the look: see nobody_is_between.
-        perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
         sleepers := array(
             select s.worker_id from wakeful.sleeper s where wakeful.hears_of(s, poke.queue, poke.task)
             order by random() limit 2);
-        if sleepers = '{}' then
-            return;
-        end if;
     end if;
     hint := case when poke.ready_at is null
         then json_build_object('q', poke.queue,
@@ -71,19 +87,14 @@ create function wakeful.poke_at_commit() returns trigger
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
-    -- As poke begins. Said again here, because nearly always nobody sleeps, and the call would cost as much again.
-    if current_setting('transaction_isolation') = 'read committed' then
-        perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
-        if not exists (select from wakeful.sleeper s where wakeful.hears_of(s, new.queue, new.task)) then
-            return null;
-        end if;
+    if wakeful.someone_hears(new.queue, new.task) then
+        perform wakeful.poke(new.queue, new.task, new.run_at, new.rank, new.ready_at, new.id);
     end if;
-    perform wakeful.poke(new.queue, new.task, new.run_at, new.rank, new.ready_at, new.id);
     return null;
 end
 $$;
 
--- Deferred, so that who sleeps is looked up as late as can be.
+-- Deferred, so that who sleeps is looked up as late as can be, however long the transaction goes on.
 create constraint trigger job_pokes_at_commit
     after insert on wakeful.job
     deferrable initially deferred

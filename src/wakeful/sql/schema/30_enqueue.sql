@@ -12,9 +12,10 @@ create type wakeful.asked_job as (
 );
 
 -- Enqueues a set of asked jobs. `fresh` says that the ids were made a moment ago and were never sent before, which
--- spares the look into history. Returns a row for each: its place, the id that stands for it (null when enqueuing of
--- its task is off), and what was done: inserted, resent, skipped, replaced, debounced, rerun or off.
-create function wakeful.enqueue_rows(jobs wakeful.asked_job[], fresh boolean, poke boolean)
+-- spares the look into history; `alone` that the transaction ends with this call, so that who sleeps can be looked up at once.
+-- Returns a row for each that was not simply inserted: its place, the id that stands for it (null
+-- when enqueuing of its task is off), and what was done: resent, skipped, replaced, debounced, rerun or off.
+create function wakeful.enqueue_set(jobs wakeful.asked_job[], fresh boolean, poke boolean, alone boolean default false)
     returns table (place integer, id uuid, action text)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
@@ -23,33 +24,62 @@ as $$
 #variable_conflict use_column
 declare
     at constant timestamptz := wakeful.now();
-    wanted wakeful.asked_job[];
+    first constant uuid := jobs[1].id;
+    wanted wakeful.asked_job[] := jobs;
+    any_wrong boolean;
+    any_off boolean;
+    any_steered boolean;
     speakers integer[];
     inserted integer;
     over uuid[];
 begin
-    wanted := wakeful.without_switched_off(jobs);
-    perform wakeful.check_asked(wanted);
-    if cardinality(wanted) < cardinality(jobs) then
+    -- One look tells most sets that there is nothing special about them.
+    select bool_or(wakeful.asks_wrongly(j)),
+        bool_or(j.default_off) or exists (select from wakeful.control c where c.kind = 'task' and c.enqueuing is not null),
+        exists (select from wakeful.queue_policy)
+    into any_wrong, any_off, any_steered from unnest(jobs) j;
+    if any_off then
+        wanted := wakeful.without_switched_off(jobs);
         return query select j.place, null::uuid, 'off' from unnest(jobs) j
             where not exists (select from unnest(wanted) w where w.place = j.place);
     end if;
-    perform wakeful.refuse_when_full(wanted);
-    if enqueue_rows.poke then
+    if any_wrong then
+        perform wakeful.check_asked(wanted);
+    end if;
+    if any_steered then
+        perform wakeful.refuse_when_full(wanted);
+    end if;
+    if enqueue_set.poke and not alone then
         speakers := wakeful.speakers(wanted, at);
     end if;
 
     inserted := wakeful.insert_asked(wanted, speakers, at);
-    -- A later statement, hence a later snapshot: it sees a twin that finished while the insert waited for it.
-    over := wakeful.ids_already_over(wanted, fresh, at);
-    if over is not null then
-        delete from wakeful.job j where j.id = any (over) and j.created_at = at;
+    -- Fresh ids are young, the first is the oldest; such as arrive late are looked for all the same. A later statement, hence
+    -- a later snapshot: it sees a twin that finished while the insert waited for it.
+    if not wakeful.is_young(first, fresh, at) then
+        over := wakeful.ids_already_over(wanted, at);
+        delete from wakeful.job j where over is not null and j.id = any (over) and j.created_at = at;
     end if;
-    if inserted = cardinality(wanted) and over is null then
-        return query select j.place, j.id, 'inserted' from unnest(wanted) j;
-    else
-        return query select * from wakeful.join_twins(wanted, coalesce(over, '{}'), poke, at);
+    if inserted < cardinality(wanted) or over is not null then
+        return query select * from wakeful.join_twins(wanted, coalesce(over, '{}'), poke, at) t where t.action <> 'inserted';
+    elsif alone and enqueue_set.poke then
+        perform wakeful.poke_best(wanted, at);
     end if;
+end
+$$;
+
+-- The same, with an answer for each, in their order.
+create function wakeful.enqueue_rows(jobs wakeful.asked_job[], fresh boolean, poke boolean)
+    returns table (place integer, id uuid, action text)
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select j.place, case when e.place is null then j.id else e.id end, coalesce(e.action, 'inserted')
+    from unnest(jobs) j left join wakeful.enqueue_set(jobs, fresh, poke) e on e.place = j.place
+    order by j.place;
 end
 $$;
 
@@ -87,6 +117,15 @@ begin
 end
 $$;
 
+-- Whether no row can hold this.
+create function wakeful.asks_wrongly(job wakeful.asked_job) returns boolean
+    language sql immutable
+    return job.id is null or job.task is null or job.payload is null
+        or job.delay < interval '0' or job.delay is not null and job.run_at is not null
+        or not isfinite(job.delay) or not isfinite(job.run_at)
+        or job.dedup not in ('skip', 'raise', 'replace', 'debounce', 'rerun')
+        or job.dedup is not null and job.dedup_key is null;
+
 -- Refuses what no row can hold, with a sentence that names the option.
 create function wakeful.check_asked(jobs wakeful.asked_job[]) returns void
     language plpgsql
@@ -95,13 +134,7 @@ as $$
 declare
     bad record;
 begin
-    select j.* into bad from unnest(jobs) j
-    where j.id is null or j.task is null or j.payload is null
-       or j.delay < interval '0' or j.delay is not null and j.run_at is not null
-       or not isfinite(j.delay) or not isfinite(j.run_at)
-       or j.dedup not in ('skip', 'raise', 'replace', 'debounce', 'rerun')
-       or j.dedup is not null and j.dedup_key is null
-    limit 1;
+    select j.* into bad from unnest(jobs) j where wakeful.asks_wrongly(j) limit 1;
     if not found then
         return;
     elsif bad.task is null or bad.payload is null or bad.id is null then
@@ -126,10 +159,6 @@ create function wakeful.without_switched_off(jobs wakeful.asked_job[]) returns w
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if not exists (select from wakeful.control c where c.kind = 'task' and c.enqueuing is not null)
-       and not exists (select from unnest(jobs) j where j.default_off) then
-        return jobs;
-    end if;
     return array(
         select j from unnest(jobs) j
         left join wakeful.control c on c.kind = 'task' and c.name = j.task
@@ -178,21 +207,16 @@ create function wakeful.id_time(id uuid) returns timestamptz
         else '-infinity'::timestamptz end;
 
 -- The ids of these jobs that are finished or dead already; null for none. A job is over only after its id was made, so
--- a UUIDv7 needs the partitions since that day alone. Fresh ids are young (the first is the oldest); such as arrive late are
--- looked for all the same.
-create function wakeful.ids_already_over(jobs wakeful.asked_job[], fresh boolean, at timestamptz) returns uuid[]
+-- a UUIDv7 needs the partitions since that day alone.
+create function wakeful.ids_already_over(jobs wakeful.asked_job[], at timestamptz) returns uuid[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
-    first constant uuid := jobs[1].id;
     made timestamptz;
     ids uuid[];
 begin
-    if wakeful.is_young(first, fresh, at) then
-        return null;
-    end if;
     select array_agg(j.id), min(wakeful.id_time(j.id)) into ids, made from unnest(jobs) j;
     -- A client's clock may be wrong by a day; one that is ahead of ours tells nothing.
     made := case when made > at then '-infinity' else made - interval '1 day' end;
@@ -217,9 +241,6 @@ declare
     asked record;
     pending bigint;
 begin
-    if not exists (select from wakeful.queue_policy r where r.max_pending is not null) then
-        return;
-    end if;
     for asked in
         select r.queue, r.max_pending, count(*) as jobs
         from unnest(jobs) j join wakeful.queue_policy r on r.queue = coalesce(j.queue, 'default')

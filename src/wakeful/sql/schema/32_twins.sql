@@ -36,7 +36,7 @@ begin
             -- The twin is gone: the row is free to be inserted, unless another one is quicker again.
             perform wakeful.insert_asked(array[asked], case when join_twins.poke then array[asked.place] end, at);
             -- A later statement again: the job that went away may have been this very one, and be over by now.
-            over := over || wakeful.ids_already_over(array[asked], false, at);
+            over := over || wakeful.ids_already_over(array[asked], at);
             delete from wakeful.job j where j.id = asked.id and j.id = any (over) and j.created_at = at;
             id := asked.id;
         end loop;
@@ -46,14 +46,28 @@ begin
     -- what this transaction believes to have said is forgotten.
     if join_twins.poke then
         perform set_config('wakeful.spoken', '', true);
-        perform wakeful.poke(b.queue, b.task, b.run_at, b.rank, b.ready_at, b.id)
-        from (
-            select distinct on (j.queue, j.task) j.queue, j.task, j.run_at, j.rank, j.ready_at, j.id, j.pokes
-            from wakeful.job j
-            where j.id = any (array(select w.id from unnest(jobs) w)) and j.created_at = at
-            order by j.queue, j.task, not j.pokes, (j.ready_at is null), j.rank, j.run_at, j.id
-        ) b where not b.pokes;
+        perform wakeful.poke_best(jobs, at);
     end if;
+end
+$$;
+
+-- Pokes for the best of these jobs in each queue and task, unless the row itself does so at commit.
+create function wakeful.poke_best(jobs wakeful.asked_job[], at timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+begin
+    if not wakeful.someone_hears() then
+        return;
+    end if;
+    perform wakeful.poke(b.queue, b.task, b.run_at, b.rank, b.ready_at, b.id)
+    from (
+        select distinct on (j.queue, j.task) j.queue, j.task, j.run_at, j.rank, j.ready_at, j.id, j.pokes
+        from wakeful.job j
+        where j.id = any (array(select w.id from unnest(jobs) w)) and j.created_at = poke_best.at
+        order by j.queue, j.task, not j.pokes, (j.ready_at is null), j.rank, j.run_at, j.id
+    ) b where not b.pokes;
 end
 $$;
 

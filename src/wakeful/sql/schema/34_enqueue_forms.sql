@@ -1,13 +1,13 @@
 -- The forms of enqueue: for a person or any language (enqueue, enqueue_many), and for clients that send arrays.
--- Promise, locks: as in enqueue_rows. Public signatures; they do not change within a major version.
+-- Promise, locks: as in enqueue_set. Public signatures; they do not change within a major version.
 
 -- One job, for clients that make their own ids. Returns null when it was inserted as asked, else [id, action] as
--- enqueue_rows tells it. The usual job has nothing special about it, and goes in by one statement; any other goes the long
+-- enqueue_set tells it. The usual job has nothing special about it, and goes in by one statement; any other goes the long
 -- way, on which everything is looked at: a set costs a scan, a sort and a join, which one row need not pay.
 create function wakeful.enqueue_one_1(
     id uuid, task text, payload jsonb, queue text, priority integer, run_at timestamptz, delay interval,
     max_attempts integer, dedup_key text, dedup text, tenant text, correlation_id uuid, parent_id uuid, created_by text,
-    metadata jsonb, expires_at timestamptz, default_off boolean, fresh boolean, poke boolean
+    metadata jsonb, expires_at timestamptz, default_off boolean, fresh boolean, poke boolean, alone boolean
 ) returns jsonb
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
@@ -20,7 +20,7 @@ begin
         id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
         correlation_id, parent_id, tenant, created_by, payload, metadata)
     select id, j.queue, task, case when j.due_at > at then 0 else 1 end, j.rank, coalesce(max_attempts, 5),
-        poke and wakeful.speaks_first(j.queue, task, j.rank, case when j.due_at > at then j.due_at end), j.due_at,
+        poke and not alone and wakeful.speaks_first(j.queue, task, j.rank, case when j.due_at > at then j.due_at end), j.due_at,
         case when j.due_at <= at then at end, expires_at, at, at, coalesce(correlation_id, id), parent_id, tenant, created_by,
         payload, metadata
     from (select coalesce(queue, 'default') as queue, (-coalesce(priority, 0))::smallint as rank,
@@ -33,13 +33,17 @@ begin
         and not exists (select from wakeful.queue_policy r where r.queue = j.queue)
     on conflict do nothing;
     if found then
+        if poke and alone and wakeful.someone_hears(coalesce(queue, 'default'), task) then
+            perform wakeful.poke(j.queue, j.task, j.run_at, j.rank, j.ready_at, j.id)
+            from wakeful.job j where j.id = enqueue_one_1.id;
+        end if;
         return null;
     end if;
     return (
-        select nullif(jsonb_build_array(r.id, r.action), jsonb_build_array(enqueue_one_1.id, 'inserted'))
-        from wakeful.enqueue_rows(array[row(1, enqueue_one_1.id, task, payload, queue, priority, run_at, delay, max_attempts,
+        select jsonb_build_array(r.id, r.action)
+        from wakeful.enqueue_set(array[row(1, enqueue_one_1.id, task, payload, queue, priority, run_at, delay, max_attempts,
             dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at,
-            default_off)::wakeful.asked_job], fresh, poke) r);
+            default_off)::wakeful.asked_job], fresh, poke, alone) r);
 end
 $$;
 
@@ -60,7 +64,7 @@ declare
     made constant uuid := coalesce(id, wakeful.new_id());
     otherwise constant jsonb := wakeful.enqueue_one_1(made, task, coalesce(payload, '{}'), queue, priority, run_at, delay,
         max_attempts, dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at, null, id is null,
-        poke);
+        poke, false);
 begin
     if otherwise is null then
         return made;
@@ -99,12 +103,12 @@ begin
         from jsonb_array_elements(jobs) with ordinality j(job, place)
         cross join lateral (select j.place::integer as place) o
         cross join lateral jsonb_populate_record(null::wakeful.asked_job, j.job) r
-        order by j.place), false, enqueue_many.poke) e
-    order by e.place;
+        order by j.place), false, enqueue_many.poke) e;
 end
 $$;
 
--- Many jobs, as arrays: one element stands for all rows, a null array for the default.
+-- Many jobs, as arrays: one element stands for all rows, a null array for the default. Returns a row for each that was not
+-- simply inserted, as enqueue_set does.
 create function wakeful.enqueue_batch_1(
     ids uuid[], tasks text[], payloads text[],
     queues text[] default null, priorities integer[] default null, run_ats timestamptz[] default null,
@@ -112,7 +116,7 @@ create function wakeful.enqueue_batch_1(
     dedups text[] default null, tenants text[] default null, correlation_ids uuid[] default null,
     parent_ids uuid[] default null, created_bys text[] default null, metadatas text[] default null,
     expires_ats timestamptz[] default null, default_offs boolean[] default null,
-    fresh boolean default false, poke boolean default true
+    fresh boolean default false, poke boolean default true, alone boolean default false
 ) returns table (place integer, id uuid, action text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
@@ -121,7 +125,7 @@ as $$
 begin
     return query
     select e.place, e.id, e.action
-    from wakeful.enqueue_rows(array(
+    from wakeful.enqueue_set(array(
         select row(u.place::integer, u.id,
             case when cardinality(tasks) = 1 then tasks[1] else u.task end, u.payload::jsonb,
             case when cardinality(queues) = 1 then queues[1] else u.queue end,
@@ -141,7 +145,6 @@ begin
         from unnest(ids, tasks, payloads, queues, priorities, run_ats, delays, max_attempts, dedup_keys, dedups, tenants,
             correlation_ids, parent_ids, created_bys, metadatas, expires_ats, default_offs) with ordinality
             u(id, task, payload, queue, priority, run_at, delay, starts, dedup_key, dedup, tenant, correlation_id,
-              parent_id, created_by, metadata, expires_at, default_off, place)), fresh, poke) e
-    order by e.place;
+              parent_id, created_by, metadata, expires_at, default_off, place)), fresh, poke, alone) e;
 end
 $$;
