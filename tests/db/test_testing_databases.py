@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import psycopg
+import pytest
 
 from wakeful.database.address import with_database
 from wakeful.database.connect import connect
+from wakeful.database.embedded import ensure, stop
 from wakeful.database.migrations import applied, newest_version
-from wakeful.edges.testing import Database, Databases
+from wakeful.edges.testing import Database, Databases, memory
 
 
 def exists(databases: Databases, name: str) -> bool:
@@ -50,3 +55,44 @@ def test_what_a_living_run_uses_is_left_alone(databases: Databases) -> None:
     with databases.blank() as used:
         Databases(databases.dsn, local=True).close()
         assert exists(databases, used.name)
+
+
+def test_databases_lie_in_memory_where_there_is_some_to_spare(databases: Databases, database: Database) -> None:
+    with database.connect() as conn:
+        found = conn.execute(
+            "select pg_tablespace_location(dattablespace) from pg_database where datname = current_database()"
+        ).fetchone()
+    assert found is not None
+    assert found[0].startswith(str(memory.SHARED_MEMORY)) == (databases.tablespace is not None)
+
+
+def test_a_small_share_of_memory_is_left_alone(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "TABLESPACE", "wakeful_nowhere")
+    monkeypatch.setattr(memory, "BYTES_TO_SPARE", 1 << 62)
+    with connect(with_database(databases.dsn, "postgres")) as conn:
+        assert memory.reserve(conn) is None
+
+
+def test_a_server_whose_memory_is_gone_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a restart of the machine: the data are there, the folder in memory is not."""
+    open_to_all = Path(tempfile.mkdtemp())
+    open_to_all.chmod(0o755)
+    monkeypatch.setattr(memory, "SHARED_MEMORY", open_to_all)
+    monkeypatch.setattr(memory, "BYTES_TO_SPARE", 0)
+    directory = tmp_path / "server"
+    settings = {"fsync": "off"}
+    try:
+        with connect(ensure(directory, settings=settings).dsn) as conn:
+            assert memory.reserve(conn) == memory.reserve(conn) == memory.TABLESPACE
+        memory.forget_what_is_lost(directory)
+        assert (directory / "postgres").exists()
+        [folder] = open_to_all.glob("wakeful-tests-*")
+        stop(directory)
+        shutil.rmtree(folder)
+        memory.forget_what_is_lost(directory)
+        assert not (directory / "postgres").exists()
+        with connect(ensure(directory, settings=settings).dsn) as conn:
+            assert memory.reserve(conn) == memory.TABLESPACE
+    finally:
+        stop(directory)
+        shutil.rmtree(open_to_all)

@@ -19,6 +19,7 @@ from wakeful.database.address import with_database
 from wakeful.database.connect import aconnect, connect
 from wakeful.database.migrations import read_migrations, script, up
 from wakeful.edges.testing.ahead import Ahead
+from wakeful.edges.testing.memory import reserve
 
 _LOCK = int.from_bytes(b"wakeful?", "big") & 0x7FFF_FFFF_FFFF_FFFF
 _CLONE = re.compile(r"^wakeful_test_(?P<pid>\d+)_\d+$")
@@ -49,6 +50,7 @@ class Databases:
         self._local = local
         self._numbers = count(1)
         self._template: str | None = None
+        self.tablespace: str | None = None
         self._admin = connect(with_database(dsn, "postgres"), name="wakeful tests")
         self._ahead: Ahead | None = None
         if local:
@@ -73,7 +75,7 @@ class Databases:
     def blank(self) -> Iterator[Database]:
         """A database with nothing in it, dropped at the end."""
         name = self._new_name()
-        self._admin.execute(_create(name, "template0"))
+        self._admin.execute(self._create(name, "template0"))
         try:
             yield Database(with_database(self.dsn, name), name)
         finally:
@@ -85,14 +87,14 @@ class Databases:
             # The first may be the only one: what is not asked for twice is not made ahead.
             self._ahead = Ahead(connect(with_database(self.dsn, "postgres"), name="wakeful tests"))
             name = self._new_name()
-            self._admin.execute(_create(name, template))
+            self._admin.execute(self._create(name, template))
             return name
         name = self._ahead.take() or ""
         if not name:
             name = self._new_name()
-            self._admin.execute(_create(name, template))
+            self._admin.execute(self._create(name, template))
         following = self._new_name()
-        self._ahead.begin(following, _create(following, template))
+        self._ahead.begin(following, self._create(following, template))
         return name
 
     def _new_name(self) -> str:
@@ -104,6 +106,7 @@ class Databases:
             # Test processes that start together build it once: the others wait here.
             self._admin.execute("select pg_advisory_lock(%s)", [_LOCK])
             try:
+                self.tablespace = reserve(self._admin) if self._local else None
                 if not self._exists(name):
                     self._build(name)
             finally:
@@ -114,12 +117,17 @@ class Databases:
     def _build(self, name: str) -> None:
         building = f"{name}_building"
         self._drop(building)
-        self._admin.execute(_create(building, "template0"))
+        self._admin.execute(self._create(building, "template0"))
         with connect(with_database(self.dsn, building), name="wakeful tests") as conn:
             up(conn)
         # Only a finished template has the name that others look for.
         rename = sql.SQL("alter database {} rename to {}")
         self._admin.execute(rename.format(sql.Identifier(building), sql.Identifier(name)))
+
+    def _create(self, name: str, template: str) -> sql.Composed:
+        statement = sql.SQL("create database {} template {} strategy wal_log tablespace {}")
+        where = sql.SQL("default") if self.tablespace is None else sql.Identifier(self.tablespace)
+        return statement.format(sql.Identifier(name), sql.Identifier(template), where)
 
     def _exists(self, name: str) -> bool:
         found = self._admin.execute("select 1 from pg_database where datname = %s", [name])
@@ -135,11 +143,6 @@ class Databases:
             stale = template and template["day"] != _today()
             if stale or (clone and not _alive(int(clone["pid"]))):
                 self._drop(name)
-
-
-def _create(name: str, template: str) -> sql.Composed:
-    statement = sql.SQL("create database {} template {} strategy wal_log")
-    return statement.format(sql.Identifier(name), sql.Identifier(template))
 
 
 def _template_name() -> str:

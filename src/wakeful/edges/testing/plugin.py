@@ -84,12 +84,15 @@ def blank_database(databases: Databases) -> Iterator[Database]:
 
 def _embedded(config: pytest.Config) -> str:
     from wakeful.database.embedded import ensure
+    from wakeful.edges.testing.memory import forget_what_is_lost
 
     folder: str | None = config.getoption("--postgres-bin")
     with pytest.MonkeyPatch.context() as patch:
         if folder:
             patch.setenv("WAKEFUL_PG_BIN", folder)
-        return ensure(_directory(config, folder), settings=SETTINGS).dsn
+        directory = _directory(config, folder)
+        forget_what_is_lost(directory)
+        return ensure(directory, settings=SETTINGS).dsn
 
 
 def _directory(config: pytest.Config, folder: str | None) -> Path:
