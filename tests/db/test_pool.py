@@ -75,7 +75,7 @@ def test_an_idle_pool_sends_no_query(database: Database) -> None:
             pid = pooled.info.backend_pid
         with database.connect() as conn:
             before = conn.execute(asked, [pid]).fetchone()
-            conn.execute("select pg_sleep(0.6)")
+            conn.execute("select pg_sleep(0.4)")
             assert conn.execute(asked, [pid]).fetchone() == before
     finally:
         pool.close()

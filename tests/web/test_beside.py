@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from tests.sessions import query, session
+from tests.sessions import query, scalar, session, until
 from tests.worker.work import comes_to
 from wakeful import SchemaMismatch, Wakeful
 from wakeful.testing import Database, sandboxed
@@ -66,7 +66,8 @@ async def test_a_lifespan_of_ones_own_has_it_inside(app: Wakeful, database: Data
 
 
 SERVER = """
-import asyncio, os
+import asyncio
+from pathlib import Path
 from fastapi import FastAPI
 from wakeful import Wakeful
 from wakeful.web import lifespan
@@ -75,7 +76,8 @@ jobs = Wakeful()
 
 @jobs.task(name="slow")
 async def slow() -> str:
-    await asyncio.sleep(1)
+    while not Path("go").exists():
+        await asyncio.sleep(0.02)
     return "done"
 
 web = FastAPI(lifespan=lifespan(jobs))
@@ -88,23 +90,21 @@ async def enqueue() -> str:
 
 def test_on_sigterm_the_server_lets_its_jobs_finish(database: Database, tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(SERVER)
-    socket = tmp_path / "web.sock"
-    command = [sys.executable, "-m", "uvicorn", "server:web", "--uds", str(socket), "--log-level", "warning"]
+    door = tmp_path / "web.sock"
+    command = [sys.executable, "-m", "uvicorn", "server:web", "--uds", str(door), "--log-level", "warning"]
     environment = {**os.environ, "WAKEFUL_DSN": database.dsn}
     process = subprocess.Popen(command, cwd=tmp_path, env=environment)
     try:
-        deadline = time.monotonic() + 30
-        while not socket.exists():
-            assert time.monotonic() < deadline
-            assert process.poll() is None
-            time.sleep(0.05)
-        with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), base_url="http://web") as client:
+        until(lambda: door.exists() or process.poll() is not None, 30)
+        assert process.poll() is None
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(door)), base_url="http://web") as client:
             id = client.post("/slow").json()
         with session(database.dsn) as db:
-            while query(db, "select state from wakeful.jobs where id = %s", id)[0]["state"] != "running":
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            until(lambda: scalar(db, "select state from wakeful.jobs where id = %s", id) == "running", 30)
             process.send_signal(signal.SIGTERM)
+            # It lets nobody in from the moment it stops.
+            until(lambda: not lets_in(door), 30)
+            (tmp_path / "go").touch()
             process.wait(30)
             [job] = query(db, "select state, result from wakeful.jobs where id = %s", id)
             assert job == {"state": "completed", "result": "done"}
@@ -112,3 +112,8 @@ def test_on_sigterm_the_server_lets_its_jobs_finish(database: Database, tmp_path
     finally:
         process.kill()
         process.wait()
+
+
+def lets_in(door: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as visitor:
+        return visitor.connect_ex(str(door)) == 0
