@@ -99,7 +99,7 @@ class Ear:
         """Everything sent since the last call; notifications arrive in order, so a mark of ours ends them."""
         sender.execute("select pg_notify(%s, '')", [self._end])
         hints: list[dict[str, Any]] = []
-        for notification in self._conn.notifies(timeout=10):
+        for notification in self._conn.notifies(timeout=60):
             if notification.channel == self._end:
                 return hints
             hints.append(json.loads(notification.payload))
@@ -124,7 +124,7 @@ def wait_until_blocked(observer: Session, blocked: Session, act: Future[Any] | N
     until(met)
 
 
-def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Return once the condition holds."""
     deadline = time.monotonic() + seconds
     while not condition():

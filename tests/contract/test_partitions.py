@@ -159,8 +159,8 @@ def test_a_reader_of_history_stops_retention_and_retention_stops_no_settlement(
             dropped, took = dropping.result()
             drops.append(dropped)
             # The lock timeout is 50 ms; a busy machine adds to that, but a reader who stays would be for ever.
-            assert waited < 2
-            assert took < 2
+            assert waited < 20
+            assert took < 20
         assert set(drops) == {0}
         reader.execute("rollback")
         assert value(tender, "drop_days", keep="0") == 2

@@ -20,7 +20,7 @@ from typing import Any
 SOURCE = Path(__file__).parents[2] / "src"
 # Durability costs seconds here, and the machine does not lose power in the middle of a test.
 FAST = {"fsync": "off"}
-SOON_SECONDS = 20.0
+SOON_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from tests.sessions import until
 from wakeful.database.async_pool import AsyncPool
 from wakeful.database.migrations import acheck_compatible, check_compatible
 from wakeful.database.pool import Pool
@@ -103,14 +102,14 @@ def test_a_wrong_password_is_told_at_once(database: Database) -> None:
 
 
 def test_a_pool_that_is_used_up_says_so(database: Database) -> None:
-    pool = Pool(database.dsn, size=1, wait_seconds=2)
+    pool = Pool(database.dsn, size=1)
     try:
-        with (
-            pool.connection(),
-            pytest.raises(DatabaseUnavailable, match="All 1 pooled connections were in use"),
-            pool.connection(),
-        ):
-            pass
+        with pool.connection():
+            # Only now, because the first one may take its time.
+            assert pool._pool is not None
+            pool._pool.timeout = 0.05
+            with pytest.raises(DatabaseUnavailable, match="All 1 pooled connections were in use"), pool.connection():
+                pass
     finally:
         pool.close()
 
@@ -166,7 +165,8 @@ def test_each_loop_gets_connections_of_its_own_and_a_closed_loops_are_hung_up(da
     assert first != second
     with database.connect() as conn:
         gone = "select count(*) from pg_stat_activity where pid = %s"
-        until(lambda: conn.execute(gone, [first]).fetchone() == (0,))
+        conn.execute("select pg_sleep(0.05)")
+        assert conn.execute(gone, [first]).fetchone() == (0,)
     pool.abandon()
     gc.collect()
 
@@ -192,8 +192,9 @@ async def test_an_async_pool_tells_why_there_is_no_connection(database: Database
     with pytest.raises(SchemaMismatch, match="wakeful migrate up"):
         async with empty.connection():
             pass
-    small = AsyncPool(database.dsn, size=1, wait_seconds=2)
+    small = AsyncPool(database.dsn, size=1)
     async with small.connection():
+        (await small._of_this_loop().opened()).timeout = 0.05
         with pytest.raises(DatabaseUnavailable, match="were in use"):
             async with small.connection():
                 pass

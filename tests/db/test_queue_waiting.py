@@ -39,7 +39,7 @@ async def test_a_waiting_caller_is_given_a_job_as_it_comes(verbs: Verbs, app: Wa
     id = enqueue(db)
     [job] = await waiting
     assert job.id == id
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 15
     assert sleepers(db) == 0, "nobody waits any more"
     await verbs.mark_completed(job)
 
@@ -47,7 +47,7 @@ async def test_a_waiting_caller_is_given_a_job_as_it_comes(verbs: Verbs, app: Wa
 async def test_a_wait_that_ends_gives_nothing_and_leaves_nothing_behind(verbs: Verbs, db: Session) -> None:
     began = time.monotonic()
     assert await verbs.claim(wait=0.4) == []
-    assert 0.39 <= time.monotonic() - began < 3
+    assert 0.39 <= time.monotonic() - began < 15
     assert sleepers(db) == 0
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 ROOT = Path(__file__).parents[2]
-SOON_SECONDS = 30.0
+SOON_SECONDS = 60.0
 
 
 def until(condition: Callable[[], object], seconds: float = SOON_SECONDS) -> None:

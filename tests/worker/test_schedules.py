@@ -247,7 +247,8 @@ async def test_a_schedule_that_someone_has_locked_is_tried_again(app: Wakeful, d
     with session(database.dsn) as holder:
 
         def waits() -> bool:
-            return bool(scalar(db, "select exists (select from pg_locks where not granted)"))
+            blocked = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+            return bool(query(db, blocked))
 
         async with working(app):
             with holder.transaction():

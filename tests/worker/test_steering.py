@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
@@ -35,18 +35,16 @@ async def test_a_limit_that_the_code_declares_holds_and_wakes_who_waits(app: Wak
 
 
 async def test_a_rate_is_kept_and_its_timer_wakes_the_worker(app: Wakeful, db: Session) -> None:
-    starts: list[float] = []
-
     @app.task(name="rated", rate="20/s", burst=2)
-    async def rated(n: int) -> None:
-        starts.append(time.monotonic())
+    async def rated(n: int) -> None: ...
 
     async with working(app, concurrency=8):
         ids = await rated.aenqueue_many({"n": n} for n in range(20))
         assert await all_over(db, ids) == {"completed": 20}
-    assert 0.75 < starts[-1] - starts[0] < 3
+    starts = [row["started_at"] for row in query(db, "select started_at from wakeful.jobs order by started_at")]
+    assert starts[-1] - starts[0] > timedelta(seconds=0.75)
     for first in starts:
-        assert sum(first <= start < first + 0.5 for start in starts) <= 10 + 2 + 1
+        assert sum(first <= start < first + timedelta(seconds=0.5) for start in starts) <= 10 + 2 + 1
 
 
 async def test_a_worker_that_waits_for_a_full_limit_asks_nothing(app: Wakeful, db: Session) -> None:
@@ -75,13 +73,13 @@ async def test_a_tenant_with_ten_jobs_does_not_wait_for_one_with_thousands(app: 
         order.append(who)
 
     async with starting(app, concurrency=4):
-        ids = await share.using(tenant="a").aenqueue_many({"who": "a"} for _ in range(5000))
+        ids = await share.using(tenant="a").aenqueue_many({"who": "a"} for _ in range(2000))
         await soon(lambda: len(order) >= 50)
         at = len(order)
         late = await share.using(tenant="b").aenqueue_many({"who": "b"} for _ in range(10))
         await all_over(db, late)
         done = max(index for index, who in enumerate(order) if who == "b")
-        assert await all_over(db, ids, 60) == {"completed": 5000}
+        assert await all_over(db, ids) == {"completed": 2000}
     assert order[at : done + 1].count("a") <= 100
 
 

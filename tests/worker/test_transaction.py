@@ -184,6 +184,7 @@ async def test_a_transaction_of_the_user_that_rolls_back_leaves_the_job_to_be_re
 
 async def test_completing_twice_does_not_leave_the_job_running(app: Wakeful, database: Database, db: Session) -> None:
     """The second one is refused and spoils the transaction: nothing was committed, and the job starts again."""
+    closed = asyncio.Event()
 
     @app.task(name="t", retry=Fixed(0))
     async def t(ctx: Context) -> None:
@@ -191,9 +192,11 @@ async def test_completing_twice_does_not_leave_the_job_running(app: Wakeful, dat
             await ctx.complete(conn=conn)
             if ctx.attempt == 1:
                 await ctx.complete(conn=conn)
+        closed.set()
 
     async with starting(app):
         assert (await comes_to(db, await t.aenqueue(), "completed"))["attempt"] == 2
+        await heard(closed)
 
 
 async def test_more_transactions_than_pooled_connections(database: Database, db: Session) -> None:

@@ -16,16 +16,18 @@ from wakeful.worker import Worker
 from wakeful.worker.ears import ListenerEars
 from wakeful.worker.shift import Shift
 
-# Long past any wake-up by poke or timer, and far before a pulse of LONG_POLL.
-SOON_SECONDS = 15.0
-LONG_POLL = 60
+# Long past any wake-up by poke or timer, on a busy machine too, and far before a pulse of LONG_POLL.
+SOON_SECONDS = 60.0
+LONG_POLL = 300
+# Who sleeps for longer waits for nothing that it has begun: it looks again after a moment for what may be under way.
+A_SLEEP_SECONDS = 0.3
 
 
 @asynccontextmanager
 async def working(app: Wakeful, **flags: Any) -> AsyncIterator[Worker]:
-    """A worker that has come to rest, with a pulse so slow that nothing is found by it. Stopped at the end."""
+    """A worker that has gone to sleep, with a pulse so slow that nothing is found by it. Stopped at the end."""
     async with starting(app, **flags) as worker:
-        await at_rest(worker)
+        await soon(lambda: sleeps(worker))
         yield worker
 
 
@@ -60,13 +62,23 @@ def listener_of(worker: Worker) -> Listener | None:
     return ears._listener if isinstance(ears, ListenerEars) and ears._listener.connected else None
 
 
+def sleeps(worker: Worker) -> bool:
+    """Whether the worker has looked, has heard itself, and waits for a poke or for something that is due later."""
+    loop = shift_of(worker)._loop
+    if listener_of(worker) is None or loop.ears.check_at is not None or loop.counts["pulses"] == 0:
+        return False
+    wakes_at = loop.alarm.wakes_at
+    return wakes_at is not None and wakes_at - asyncio.get_running_loop().time() > A_SLEEP_SECONDS
+
+
 async def at_rest(worker: Worker, seconds: float = 0.3) -> None:
-    """Return once the worker listens, and has said nothing for as long."""
+    """Return once the worker sleeps, and has said nothing for as long: no poke is late, and nothing polls."""
+    await soon(lambda: sleeps(worker))
     since, said = time.monotonic(), counts(worker)
     deadline = since + SOON_SECONDS
     while time.monotonic() - since < seconds:
         await asyncio.sleep(0.02)
-        if not listener_of(worker) or said["pulses"] == 0 or counts(worker) != said:
+        if not listener_of(worker) or counts(worker) != said:
             since, said = time.monotonic(), counts(worker)
         assert time.monotonic() < deadline, f"the worker does not come to rest: {said}"
 

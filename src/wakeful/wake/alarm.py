@@ -19,6 +19,8 @@ class Alarm:
         # What pokes told of, and what the last look at the table did.
         self._told = inf
         self._seen = inf
+        # When the sleeper wakes if nothing rings; None while it is awake.
+        self.wakes_at: float | None = None
 
     def ring(self) -> None:
         """Wake the sleeper now, or keep it from falling asleep."""
@@ -48,11 +50,14 @@ class Alarm:
     async def sleep(self, until: float) -> None:
         """Return when rung, when the timer runs out, or at `until`, whichever is first."""
         if not self._rung.is_set():
-            seconds = min(until, self._told, self._seen) - self._clock()
-            if seconds > 0:
-                handle = asyncio.get_running_loop().call_later(seconds, self._rung.set)
+            now = self._clock()
+            moment = min(until, self._told, self._seen)
+            if moment > now:
+                handle = asyncio.get_running_loop().call_later(moment - now, self._rung.set)
+                self.wakes_at = moment
                 try:
                     await self._rung.wait()
                 finally:
                     handle.cancel()
+                    self.wakes_at = None
         self._rung.clear()
