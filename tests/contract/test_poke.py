@@ -307,6 +307,29 @@ def test_a_claim_that_leaves_more_behind_passes_the_poke_on(db: Session, sleeper
     assert sleeper.heard() == [], "nothing is left"
 
 
+def test_a_claim_that_passes_the_poke_on_does_not_choose_itself(db: Session, listener: Session) -> None:
+    """Two others sleep: with itself among those to choose from, one of them would be left out now and then."""
+    others = [fall_asleep(db), fall_asleep(db)]
+    ears = Ear(listener, *others)
+    for _ in range(10):
+        taker = register(db)
+        worker_claim(db, taker, sleeps="all")
+        enqueue_many(db, [{"task": "t"}, {"task": "t"}])
+        ears.heard(db)
+        worker_claim(db, taker, want=1, pass_on=True, sleeps="all")
+        assert len(ears.heard(db)) == 2
+        db.execute("delete from wakeful.job")
+
+
+def test_the_pulse_of_a_worker_without_a_free_slot_pokes_who_has_one(db: Session, sleeper: Sleeper) -> None:
+    busy = register(db)
+    enqueue(db, poke=False)
+    arguments = {"lease": "1 minute", "canary": None, "queues": ["default"], "lanes": [1], "tasks": ["t"]}
+    call(db, "pulse_1", worker_id=busy, limits=[0], **arguments)
+    [hint] = sleeper.heard()
+    assert (hint["q"], hint["in"]) == ("default", 0)
+
+
 def test_a_poke_that_is_passed_on_names_the_queue_in_which_more_waits(db: Session, listener: Session) -> None:
     worker = register(db)
     picky = fall_asleep(db, ["b"])

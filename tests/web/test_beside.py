@@ -95,17 +95,17 @@ def test_on_sigterm_the_server_lets_its_jobs_finish(database: Database, tmp_path
     environment = {**os.environ, "WAKEFUL_DSN": database.dsn}
     process = subprocess.Popen(command, cwd=tmp_path, env=environment)
     try:
-        until(lambda: door.exists() or process.poll() is not None, 30)
+        until(lambda: door.exists() or process.poll() is not None, 60)
         assert process.poll() is None
         with httpx.Client(transport=httpx.HTTPTransport(uds=str(door)), base_url="http://web") as client:
             id = client.post("/slow").json()
         with session(database.dsn) as db:
-            until(lambda: scalar(db, "select state from wakeful.jobs where id = %s", id) == "running", 30)
+            until(lambda: scalar(db, "select state from wakeful.jobs where id = %s", id) == "running", 60)
             process.send_signal(signal.SIGTERM)
             # It lets nobody in from the moment it stops.
-            until(lambda: not lets_in(door), 30)
+            until(lambda: not lets_in(door), 60)
             (tmp_path / "go").touch()
-            process.wait(30)
+            process.wait(60)
             [job] = query(db, "select state, result from wakeful.jobs where id = %s", id)
             assert job == {"state": "completed", "result": "done"}
             assert query(db, "select from wakeful.workers") == []

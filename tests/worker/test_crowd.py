@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import statistics
 from contextlib import AsyncExitStack
 
 from tests.sessions import Session, scalar, value
 from tests.worker.proxy import link_to
-from tests.worker.work import at_rest, comes_to, counts, soon, starting, working
+from tests.worker.work import at_rest, comes_to, counts, heard, shift_of, soon, starting, state, working
 from wakeful.app import Wakeful
 from wakeful.edges.testing import Database
 from wakeful.worker import Worker
@@ -74,6 +75,29 @@ async def test_a_burst_over_many_workers_reaches_all_of_them(app: Wakeful, db: S
         await asyncio.gather(*(at_rest(worker) for worker in workers))
         db.execute("select wakeful.enqueue('meet', '{}') from generate_series(1, 8)")
         await soon(lambda: scalar(db, "select count(*) from wakeful.finished_job") == 8)
+
+
+async def test_a_poke_spent_on_a_worker_that_is_busy_reaches_one_that_is_not(app: Wakeful, db: Session) -> None:
+    """As when it was chosen while its claim, which took its last slot, had not yet committed."""
+    go, begun = asyncio.Event(), asyncio.Event()
+    declare(app)
+
+    @app.task(name="waits")
+    async def waits() -> None:
+        begun.set()
+        await go.wait()
+
+    async with working(app, concurrency=1) as busy:
+        held = await waits.aenqueue()
+        await heard(begun)
+        async with working(app, concurrency=1):
+            id = value(db, "enqueue", task="t", payload={}, poke=False)
+            hint = json.dumps({"q": "default", "in": 0})
+            db.execute("select pg_notify(wakeful.channel_of(%s), %s)", [shift_of(busy)._loop._presence.worker_id, hint])
+            # Long before the lease of the busy one would make the other look.
+            await soon(lambda: state(db, id) == "completed", 20)
+        go.set()
+        await comes_to(db, held, "completed")
 
 
 async def test_an_idle_worker_sends_little_more_than_its_pulse(database: Database) -> None:

@@ -65,6 +65,7 @@ class Loop:
         self._horizon = Horizon()
         self._appetite = Appetite()
         self._pulse_at = 0.0
+        self._pulsed_at = 0.0
         self._tended_at = 0.0
         self._looks = 0
         self._declared = False
@@ -149,6 +150,7 @@ class Loop:
         now = self._clock()
         self.ears.check(now)
         self._mind_the_clock()
+        self._mind_who_is_idle(now)
         await self._writer.write_notes()
         if self._calls.doubts:
             await self._calls.settle_doubts()
@@ -183,6 +185,15 @@ class Loop:
             if not any(self._limits()):
                 # With no slot free, the pulse promotes what is due and pokes who has one.
                 self._pulse_at = 0.0
+
+    def _mind_who_is_idle(self, now: float) -> None:
+        """A poke that came when the last slot had just been taken was spent on the wrong one: the pulse pokes others.
+
+        Who pokes sees as asleep whoever has not yet committed its claim. Not too often: some pokes go to everyone.
+        """
+        if self._woken and not self.stopping and not any(self._limits()):
+            self._woken = False
+            self._pulse_at = min(self._pulse_at, max(now, self._pulsed_at + TEND_EVERY))
 
     def _limits(self) -> list[int]:
         """How many jobs to ask for, for each lane."""
@@ -339,7 +350,7 @@ class Loop:
         )
         # Set before it is sent: what asks for another pulse meanwhile must not be overwritten.
         self._pulse_at = now + self._interval()
-        self._tended_at = now
+        self._tended_at = self._pulsed_at = now
         looks = self._looks
         self.counts["pulses"] += 1
         self.counts["woken_by_poll"] += 1

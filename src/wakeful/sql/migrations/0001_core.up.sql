@@ -3201,6 +3201,10 @@ begin
                 report.due_in := least(report.due_in, 1);
             end if;
         elsif pass_on or promoted > 0 then
+            if lease is null then
+                -- It is busy from here on, and must not be one of the two whom it pokes.
+                delete from wakeful.sleeper s where s.worker_id = claim_1.worker_id;
+            end if;
             perform wakeful.poke(more.queue, more.task, wakeful.now(), null, null, null)
             from wakeful.some_ready(lane_queues, plain_tasks, after) more where more.queue is not null;
         end if;
@@ -3492,7 +3496,9 @@ begin
         queues := queues || found_queues;
         lanes := lanes || array_fill(every_lane, array[cardinality(found_queues)]);
     end if;
-    return query select * from wakeful.claim_1(worker_id, queues, lanes, limits, tasks, sleeps => sleeps, free => free);
+    -- Who has no slot free pokes those who have: it may have been poked in their place.
+    return query select * from wakeful.claim_1(
+        worker_id, queues, lanes, limits, tasks, sleeps => sleeps, pass_on => 0 >= all (limits), free => free);
     report.cancelled := array(
         select j.id from wakeful.job j
         where j.state = 2 and j.worker_id = pulse_1.worker_id and j.cancel_requested_at is not null);

@@ -212,6 +212,10 @@ begin
                 report.due_in := least(report.due_in, 1);
             end if;
         elsif pass_on or promoted > 0 then
+            if lease is null then
+                -- It is busy from here on, and must not be one of the two whom it pokes.
+                delete from wakeful.sleeper s where s.worker_id = claim_1.worker_id;
+            end if;
             perform wakeful.poke(more.queue, more.task, wakeful.now(), null, null, null)
             from wakeful.some_ready(lane_queues, plain_tasks, after) more where more.queue is not null;
         end if;

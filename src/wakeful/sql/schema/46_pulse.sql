@@ -31,7 +31,9 @@ begin
         queues := queues || found_queues;
         lanes := lanes || array_fill(every_lane, array[cardinality(found_queues)]);
     end if;
-    return query select * from wakeful.claim_1(worker_id, queues, lanes, limits, tasks, sleeps => sleeps, free => free);
+    -- Who has no slot free pokes those who have: it may have been poked in their place.
+    return query select * from wakeful.claim_1(
+        worker_id, queues, lanes, limits, tasks, sleeps => sleeps, pass_on => 0 >= all (limits), free => free);
     report.cancelled := array(
         select j.id from wakeful.job j
         where j.state = 2 and j.worker_id = pulse_1.worker_id and j.cancel_requested_at is not null);
