@@ -35,9 +35,10 @@ def lines(path: Path) -> Iterator[tuple[str, str]]:
         yield place(path, number), line
 
 
-def nodes(path: Path) -> Iterator[ast.AST]:
-    """The syntax tree of a Python file, flattened."""
-    yield from ast.walk(ast.parse(path.read_text("utf-8"), filename=str(path)))
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """The syntax tree of a Python file, flattened; read once for all rules."""
+    return list(ast.walk(ast.parse(path.read_text("utf-8"), filename=str(path))))
 
 
 def place(path: Path, line: int | None = None) -> str:

@@ -93,7 +93,7 @@ async def test_the_fleet_is_told_when_a_worker_hears_nothing(
 async def test_what_was_measured_is_folded_by_a_worker_that_ran_something(
     app: Wakeful, db: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(duties, "FOLD_EVERY", 0.1)
+    monkeypatch.setattr(duties, "FOLD_EVERY", 0.4)
     async with working(app):
         await comes_to(db, await app.aenqueue("t"), "completed")
         await soon(
