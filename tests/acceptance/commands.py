@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.sessions import Session, session
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 CONSOLE_SCRIPT = "from wakeful.edges.cli.main import main; main()"
 

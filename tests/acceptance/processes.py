@@ -108,6 +108,7 @@ class Running:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.lines: list[str] = []
+        self._logged: list[dict[str, Any]] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -122,9 +123,7 @@ class Running:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """The log lines of an event."""
-        # Read only where it may be meant: there are thousands of lines, and this is asked again and again.
-        logged = [json.loads(line) for line in list(self.lines) if line.startswith("{") and name in line]
-        return [line for line in logged if line["event"] == name]
+        return [logged for logged in list(self._logged) if logged["event"] == name]
 
     def wait_for(self, name: str, count: int = 1) -> list[dict[str, Any]]:
         """Wait for so many log lines of an event."""
@@ -164,6 +163,8 @@ class Running:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line)
+            if line.startswith("{"):
+                self._logged.append(json.loads(line))
 
 
 @contextmanager

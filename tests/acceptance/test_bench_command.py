@@ -14,7 +14,7 @@ from psycopg import sql
 from tests.acceptance.commands import CONSOLE_SCRIPT, Commands
 from tests.sessions import Session, query
 from wakeful.database.address import with_database
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 SMALL = ("--seconds", "0.2", "--jobs", "200")
 LEFT = "select datname from pg_database where datname like 'wakeful\\_bench\\_%%' and datname <> all (%s)"

@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 from tests.acceptance.commands import CONSOLE_SCRIPT, Commands
 from tests.sessions import Session, session
 from wakeful.edges.cli.main import COMMANDS
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 ASKING = [["stats"], ["jobs", "list"], ["dead", "list"], ["queues", "list"], ["workers", "list"], ["enqueue", "t"]]
 

@@ -26,7 +26,7 @@ from wakeful.edges.demo.gauge import Books
 from wakeful.edges.demo.present import conclude
 from wakeful.edges.demo.scene import Scene
 from wakeful.edges.demo.screen import LEAST_COLUMNS, LEAST_ROWS, ROOMY_ROWS, render
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 DEMO_DATABASE = "select datname from pg_database where datname = %s"
 BOOKS = Books(

@@ -22,7 +22,7 @@ from tests.acceptance.processes import (
 from tests.sessions import query, session
 from tests.verbs import enqueue
 from wakeful.database import embedded
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from tests.acceptance.commands import Commands
 from tests.sessions import Session, query, scalar, session
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 def test_a_job_is_enqueued_and_its_id_printed(wakeful: Commands, db: Session) -> None:

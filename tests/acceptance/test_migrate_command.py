@@ -12,7 +12,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from wakeful.database.migrations import applied, newest_version, sql
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 CONSOLE_SCRIPT = "from wakeful.edges.cli.main import main; main()"
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from tests.acceptance.processes import assert_sentence, run, running, wait_until
 from tests.sessions import session
 from tests.verbs import enqueue
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 APP = """
 import logging

@@ -12,7 +12,7 @@ import pytest
 from tests.acceptance.processes import COMMAND, assert_sentence, environment, run
 from tests.sessions import Session, query, session
 from tests.verbs import complete, enqueue, fail, started
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 APP = """
 import logging

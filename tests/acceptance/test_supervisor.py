@@ -20,7 +20,7 @@ from tests.acceptance.processes import (
 )
 from tests.sessions import Session, query, scalar, session
 from tests.verbs import enqueue
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 TWO = ("worker", "shop:app", "--processes", "2")
 

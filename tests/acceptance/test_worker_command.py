@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 from tests.acceptance.processes import assert_sentence, lives, run, running, shop_in, started, wait_until
 from tests.sessions import query, scalar, session
 from tests.verbs import enqueue
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 @pytest.fixture

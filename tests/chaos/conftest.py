@@ -9,7 +9,7 @@ import pytest
 
 from tests.sessions import Session, session
 from tests.worker.processes import Fleet, Journal, fleet_on
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.chaos.load import Wanted, enqueue, enqueue_all
 from tests.sessions import STALE, Session, session, sessions, shift_clock, sqlstate_of, take_out, value
 from tests.verbs import Held, claim_one, complete, register, worker_claim
 from tests.worker.apps import append
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.values.identity import new_id
 
 

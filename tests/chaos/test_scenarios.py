@@ -12,7 +12,7 @@ from tests.chaos.report import failures
 from tests.chaos.scenario import Effort, play, play_on
 from tests.chaos.stage import stage_on
 from tests.sessions import session
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 SEED = 7
 

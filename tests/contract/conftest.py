@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.sessions import Session, empty, session
-from wakeful.edges.testing import Database, Databases
+from wakeful.testing import Database, Databases
 
 
 @pytest.fixture(scope="session")

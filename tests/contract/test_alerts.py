@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 
 from tests.sessions import Session, background, call, query, session, shift_clock, value, wait_until_blocked
 from tests.verbs import complete, enqueue, fail, register, started
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 RULES = {"depth": 2, "age": 60, "failure_rate": 0.5, "dead_letters": 0, "no_worker": 1, "snapshot": 60}
 

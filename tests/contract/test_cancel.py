@@ -20,7 +20,7 @@ from tests.verbs import (
     stats,
     worker_claim,
 )
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 @pytest.mark.parametrize("delay", ["0", "1 hour"])

@@ -6,7 +6,7 @@ import pytest
 
 from tests.sessions import INVALID, Ear, Session, query, refusal, session, value
 from tests.verbs import claim_one, enqueue, enqueue_many, started, states
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 def test_a_switch_is_one_row_that_tells_who_and_why(db: Session) -> None:

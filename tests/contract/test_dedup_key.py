@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.values.dedup import canonical_json, dedup_key
 
 

@@ -35,7 +35,7 @@ from tests.verbs import (
     stats,
     worker_claim,
 )
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 SERVED: dict[str, Any] = {"queues": ["default"], "lanes": [1], "tasks": ["t"]}
 

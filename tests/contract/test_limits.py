@@ -21,7 +21,7 @@ from tests.verbs import (
     started,
     worker_claim,
 )
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 def limit(db: Session, task: str = "t", **policy: object) -> None:

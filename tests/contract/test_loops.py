@@ -9,7 +9,7 @@ import pytest
 
 from tests.sessions import INVALID, Ear, Session, call, query, refusal, session, shift_clock, value
 from tests.verbs import enqueue, enqueue_many, register, state_of, worker_claim
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 def claim_any(db: Session, caller: UUID, **options: object) -> tuple[list[UUID], dict[str, Any]]:

@@ -37,7 +37,7 @@ from tests.sessions import (
     value,
 )
 from tests.verbs import Held, claim, complete, enqueue_many, fail, stats
-from wakeful.edges.testing import Databases
+from wakeful.testing import Databases
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 NAMES = UUID("7e57ab1e-0000-4000-8000-000000000000")

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 from tests.sessions import Ear, Session, call, scalar, session, shift_clock, value
 from tests.verbs import claim_one, enqueue, enqueue_many, register, started, worker_claim
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 def due_in(db: Session, worker: UUID, **options: object) -> float | None:

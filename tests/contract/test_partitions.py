@@ -22,7 +22,7 @@ from tests.sessions import (
     wait_until_blocked,
 )
 from tests.verbs import complete, enqueue, fail, job, started, state_of, stats
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 def days(db: Session) -> list[date]:

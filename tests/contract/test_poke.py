@@ -23,7 +23,7 @@ from tests.verbs import (
     started,
     worker_claim,
 )
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 Hints = list[dict[str, Any]]
 

@@ -9,7 +9,7 @@ from types import ModuleType
 from tests.docs.play import Play
 from tests.docs.snippets import snippets
 from tests.sessions import Session, query
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.values.errors import BY_SQLSTATE
 
 README = Path(__file__).parents[2] / "src" / "wakeful" / "sql" / "README.md"

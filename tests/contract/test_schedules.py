@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 from tests.sessions import INVALID, REFUSED, Ear, Session, call, query, refusal, scalar, session, shift_clock, value
 from tests.verbs import worker_claim
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 def add(db: Session, name: str = "s", **said: Any) -> None:

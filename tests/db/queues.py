@@ -14,9 +14,9 @@ import pytest
 from tests.sessions import Session, background, scalar, session, until
 from wakeful.app import Wakeful
 from wakeful.database.session import Database
-from wakeful.edges.testing import Database as TestDatabase
 from wakeful.queue import ClaimedJob, Queue, room
 from wakeful.statements.statement import Statement
+from wakeful.testing import Database as TestDatabase
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from sqlalchemy.ext.asyncio import (
 )
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 Sync = Callable[[Database], AbstractContextManager[object]]
 Async = Callable[[Database], AbstractAsyncContextManager[object]]

@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from wakeful.database.address import describe, normalise_dsn, resolve_dsn
 from wakeful.database.connect import aconnect, connect, connection_options
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.values.errors import ConfigError, DatabaseUnavailable
 
 

@@ -10,11 +10,11 @@ import pytest
 from tests.effort import times
 from tests.sessions import Session, query, scalar, session
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database
 from wakeful.queue.dead import act_on_all
 from wakeful.queue.script import play
 from wakeful.statements import operate
 from wakeful.statements.read import JobFilter
+from wakeful.testing import Database
 from wakeful.values.errors import InvalidOption, JobNotFound
 
 LETTERS = times(1500)

@@ -12,7 +12,7 @@ from tests.db.stacks import ASYNC, SYNC, Async, Sync
 from tests.sessions import Ear, Session, scalar, session
 from tests.verbs import fall_asleep, state_of
 from wakeful import DuplicateJob, InvalidOption, Task, Wakeful
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 class Undo(Exception):

@@ -13,8 +13,8 @@ from tests.db.cut_link import CutLink, Moment
 from tests.sessions import Session, query, scalar, session, until
 from tests.verbs import claim, complete
 from wakeful import DatabaseUnavailable, Wakeful
-from wakeful.edges.testing import Database
 from wakeful.produce.delivery import SENDS
+from wakeful.testing import Database
 
 each_moment = pytest.mark.parametrize("moment", ["before it is sent", "before its answer"])
 

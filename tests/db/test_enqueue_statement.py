@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.sessions import Session, empty, session
 from tests.verbs import job
 from wakeful.database.fetch import fetch
-from wakeful.edges.testing import Database
 from wakeful.statements.enqueue import enqueue
+from wakeful.testing import Database
 from wakeful.values.identity import new_id
 from wakeful.values.job import NewJob
 

@@ -9,8 +9,8 @@ from psycopg.rows import dict_row
 
 from tests.db.samples import EVERY_KIND, EVERY_KIND_BACK, ID, failing
 from wakeful.database.fetch import afetch, fetch
-from wakeful.edges.testing import Database
 from wakeful.statements.statement import Statement, nothing
+from wakeful.testing import Database
 from wakeful.values.errors import (
     DatabaseUnavailable,
     DuplicateJob,

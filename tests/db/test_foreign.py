@@ -13,8 +13,8 @@ import pytest
 from tests.db.samples import EVERY_KIND, EVERY_KIND_BACK, ID, failing
 from tests.db.stacks import ASYNC, SYNC, Async, Sync
 from wakeful.database.foreign import arun_on, run_on
-from wakeful.edges.testing import Database
 from wakeful.statements.statement import Statement, first_value
+from wakeful.testing import Database
 from wakeful.values.errors import DuplicateJob, SchemaMismatch
 
 each_sync_stack = pytest.mark.parametrize("stack", SYNC.values(), ids=SYNC.keys())

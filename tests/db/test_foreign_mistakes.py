@@ -19,8 +19,8 @@ from sqlalchemy.orm import Session, sessionmaker
 from tests.db import stacks
 from tests.db.samples import EVERY_KIND, EVERY_KIND_BACK
 from wakeful.database.foreign import arun_on, run_on
-from wakeful.edges.testing import Database
 from wakeful.statements.statement import Statement, first_value, nothing
+from wakeful.testing import Database
 from wakeful.values.errors import DatabaseUnavailable, InvalidOption
 
 ONE = Statement("select %(n)s::int", {"n": 1}, first_value)

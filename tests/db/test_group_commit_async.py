@@ -11,8 +11,8 @@ import pytest
 from tests.poison import refuse_poison
 from tests.sessions import Session, query, scalar, session, until
 from wakeful import JobId, Wakeful
-from wakeful.edges.testing import Database
 from wakeful.produce.boarding import FLIGHTS
+from wakeful.testing import Database
 
 
 @pytest.fixture

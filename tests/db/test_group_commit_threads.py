@@ -14,8 +14,8 @@ import pytest
 from tests.poison import refuse_poison
 from tests.sessions import Session, background, query, scalar, session, until
 from wakeful import Wakeful
-from wakeful.edges.testing import Database
 from wakeful.statements.statement import Statement
+from wakeful.testing import Database
 
 
 @pytest.fixture

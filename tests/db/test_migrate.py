@@ -10,7 +10,7 @@ import pytest
 
 from tests.db.small_migrations import Write, tables
 from wakeful.database.migrations import applied, down, newest_version, read_migrations, status, up
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.values.errors import InvalidOption, MigrationError, Refused, SchemaMismatch
 
 

@@ -9,8 +9,8 @@ import pytest
 from wakeful.database.fetch import fetch
 from wakeful.database.migrations import acheck_compatible, check_compatible, compatibility, newest_version
 from wakeful.database.migrations.plan import mismatch
-from wakeful.edges.testing import Database
 from wakeful.statements.schema import AppliedMigration
+from wakeful.testing import Database
 from wakeful.values.errors import SchemaMismatch
 
 

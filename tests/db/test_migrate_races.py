@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.db.small_migrations import Write, tables
 from wakeful.database.migrations import applied, down, up
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 ROUNDS = 60
 MIGRATORS = 4

@@ -11,7 +11,7 @@ from tests.db.small_migrations import tables
 from tests.upgrade.catalogue import catalogue
 from wakeful.database.embedded.binaries import folder_of_wheel
 from wakeful.database.migrations import applied, down, sql, status, up
-from wakeful.edges.testing import Database, Databases
+from wakeful.testing import Database, Databases
 
 
 def psql(database: Database, script: str) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 from wakeful.database.async_pool import AsyncPool
 from wakeful.database.migrations import acheck_compatible, check_compatible
 from wakeful.database.pool import Pool
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.values.errors import DatabaseUnavailable, SchemaMismatch
 
 OPEN = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"

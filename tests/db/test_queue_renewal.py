@@ -13,9 +13,9 @@ from tests.sessions import Session, query, scalar, session, until
 from tests.verbs import enqueue
 from wakeful.app import Wakeful
 from wakeful.database.session import Unanswered
-from wakeful.edges.testing import Database
 from wakeful.queue import Queue, renewal
 from wakeful.statements.statement import Statement
+from wakeful.testing import Database
 from wakeful.values.errors import DatabaseUnavailable, StaleClaim
 
 THREAD = "wakeful-queue-renewal"

@@ -15,8 +15,8 @@ from tests.db.queues import LISTENERS, Start, Verbs, fall_asleep, looks, sleeper
 from tests.sessions import Session, call, scalar, until
 from tests.verbs import enqueue, enqueue_many
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database
 from wakeful.queue import ClaimedJob, Queue
+from wakeful.testing import Database
 
 
 async def turns_until(condition: Callable[[], bool]) -> None:

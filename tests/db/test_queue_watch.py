@@ -17,8 +17,8 @@ from tests.verbs import enqueue
 from wakeful.app import Wakeful
 from wakeful.config import DatabaseSettings, Settings
 from wakeful.database.address import with_database
-from wakeful.edges.testing import Database
 from wakeful.queue import Queue, hearing, watch
+from wakeful.testing import Database
 
 
 def test_closing_sends_those_who_wait_away_with_nothing(

@@ -14,7 +14,7 @@ import pytest
 from psycopg import sql
 
 from tests.sessions import Session, query, scalar, session, sqlstate_of
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 PRODUCER, WORKER, VIEWER, OPERATOR = (*("wakeful_producer", "wakeful_worker", "wakeful_viewer", "wakeful_operator"),)
 ROLES = (PRODUCER, WORKER, VIEWER, OPERATOR)

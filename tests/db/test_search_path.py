@@ -12,7 +12,7 @@ import pytest
 from psycopg import sql
 
 from tests.sessions import Session, query, scalar, session
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 PLANTED_FUNCTIONS = (
     "now() returns timestamptz language sql as 'select ''1970-01-01''::timestamptz'",

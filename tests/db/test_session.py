@@ -13,8 +13,8 @@ from wakeful import SchemaMismatch, Wakeful
 from wakeful.database.embedded import stop
 from wakeful.database.session import Database as Session
 from wakeful.database.session import Unanswered
-from wakeful.edges.testing import Database
 from wakeful.statements.statement import Statement, first_value, nothing
+from wakeful.testing import Database
 from wakeful.values.errors import ConfigError, DatabaseUnavailable
 
 ONE = Statement("select 1", {}, first_value)

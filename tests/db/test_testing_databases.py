@@ -15,7 +15,8 @@ from wakeful.database.address import with_database
 from wakeful.database.connect import connect
 from wakeful.database.embedded import ensure, stop
 from wakeful.database.migrations import applied, newest_version
-from wakeful.edges.testing import Database, Databases, memory
+from wakeful.edges.testing import memory
+from wakeful.testing import Database, Databases
 
 
 def exists(databases: Databases, name: str) -> bool:

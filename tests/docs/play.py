@@ -25,7 +25,7 @@ from tests.docs import commands
 from tests.docs.snippets import Snippet
 from wakeful import Wakeful
 from wakeful.config import load
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 BIN = Path(sys.executable).parent
 PATIENCE_SECONDS = 45.0

@@ -12,7 +12,7 @@ from django.db import connections
 
 from tests.db.stacks import django_alias, url
 from tests.docs.snippets import ROOT, Snippet
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.worker import Worker
 from wakeful.worker.summary import Summary
 

@@ -11,7 +11,7 @@ import docs.generate
 from docs.generators.schema import grants, views
 from tests.docs.snippets import ROOT
 from tests.tidy.tree import SOURCE, below
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 REFERENCE = ROOT / "docs" / "reference"
 

@@ -12,7 +12,7 @@ import pytest
 from tests.docs.play import Play
 from tests.docs.snippets import ROOT, Snippet, pages, snippets
 from tests.docs.stage import AFTER, BEFORE, EMBEDDED, MODULES, as_url, until_idle
-from wakeful.edges.testing import Databases
+from wakeful.testing import Databases
 from wakeful.worker import Worker
 
 ALL = {page.relative_to(ROOT).as_posix(): list(snippets(page)) for page in pages()}

@@ -19,7 +19,7 @@ from tests.importing import shapes
 from tests.sessions import Session, query, scalar, session
 from wakeful.edges.importing.mapping import find_mapping
 from wakeful.edges.importing.run import importer
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 FILL = """
 insert into jobs (job_type, payload, status)

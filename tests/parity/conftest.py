@@ -10,7 +10,7 @@ import pytest
 
 from tests.sessions import Session, session
 from wakeful import Wakeful
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 class Form:

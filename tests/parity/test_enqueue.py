@@ -15,7 +15,7 @@ from tests.poison import refuse_poison
 from tests.sessions import Ear, Session, query, scalar, session
 from tests.verbs import claim_one, complete, fail, fall_asleep, job
 from wakeful import Context, DuplicateJob, InvalidOption, JobId, PayloadError, Wakeful
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.values.current import current_job
 
 

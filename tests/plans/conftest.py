@@ -11,7 +11,7 @@ from tests.plans.calls import CALLS, warm
 from tests.plans.explain import Watcher
 from tests.plans.history import load
 from tests.sessions import empty, session
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 from tests.plans.explain import Watcher, offences
 from tests.sessions import Session, query, session
 from tests.verbs import Held, complete_all, enqueue_many, register, settle, worker_claim
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 SET = 500
 SETS = 8

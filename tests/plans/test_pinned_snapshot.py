@@ -12,7 +12,7 @@ from tests.effort import times
 from tests.plans.explain import Watcher
 from tests.sessions import Session, call, query, session
 from tests.verbs import Held, enqueue_many, position, register, worker_claim
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 ROUNDS = times(25)
 BATCH = 100

@@ -12,7 +12,7 @@ from tests.effort import times
 from tests.plans.explain import Watcher, offences
 from tests.sessions import Session, session, value
 from tests.verbs import Held, complete, enqueue, register, worker_claim
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 LINE = times(20_000)
 TASKS = ("keyed", "whole", "rated", "broken", "fair")

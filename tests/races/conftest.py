@@ -8,7 +8,7 @@ import pytest
 
 from tests.races.rounds import Arena
 from tests.sessions import Session, session
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 @pytest.fixture

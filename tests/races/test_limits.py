@@ -7,7 +7,7 @@ import time
 
 from tests.sessions import background, scalar, session, value
 from tests.verbs import claim, complete, enqueue_many, fail
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 KEYS, LIMIT, JOBS = 5, 3, 400
 

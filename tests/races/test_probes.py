@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sessions import Session, background, scalar, session, shift_clock, value
 from tests.verbs import claim, enqueue
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 def test_of_many_that_ask_at_once_exactly_the_probes_are_let_through(database: Database) -> None:

@@ -13,7 +13,7 @@ from tests.effort import times
 from tests.races.rounds import Arena, Refused, by
 from tests.sessions import DUPLICATE, Session, query, wait_until_blocked
 from tests.verbs import Held, claim, claim_one, complete, complete_all, enqueue, enqueue_many, job, states, stats
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 def live(db: Session, key: str = "k") -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from tests.worker.processes import Journal, fleet_on, until
 from wakeful.app import Wakeful
 from wakeful.database.address import describe
 from wakeful.database.connect import connect
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.values.errors import DatabaseUnavailable
 from wakeful.values.retry import Fixed
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.sessions import Session, call, query, scalar, session, value
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.values.errors import WakefulError
 
 CORPUS = [

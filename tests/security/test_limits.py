@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database
 from wakeful.payload.faults import MOST_LEVELS
+from wakeful.testing import Database
 from wakeful.values.errors import InvalidOption, PayloadError, WakefulError
 
 LIMIT_BYTES = 262_144

@@ -20,8 +20,7 @@ from tests.acceptance.processes import wait_until
 from tests.sessions import Ear, Session, call, query, scalar, session
 from tests.worker.work import at_rest, counts
 from wakeful import Wakeful
-from wakeful.edges.testing import Database
-from wakeful.edges.testing.sandbox import sandboxed
+from wakeful.testing import Database, sandboxed
 from wakeful.worker import Worker
 
 # Far beyond any test's patience: what is found is not found by it.

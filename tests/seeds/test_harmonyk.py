@@ -15,7 +15,7 @@ import pytest
 from examples.harmonyk.start import HERE, environment, set_up
 from tests.acceptance.processes import wait_until
 from tests.sessions import Session, query, scalar, session, shift_clock
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.values.dedup import dedup_key
 from wakeful.values.retryable import backoff
 

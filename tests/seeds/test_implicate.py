@@ -18,7 +18,7 @@ from examples.implicate.refresh import ImplicateRefreshWorker
 from tests.acceptance.processes import wait_until
 from tests.sessions import Session, query, scalar, session
 from wakeful import Wakeful
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 class Scripted(ImplicateBuilder):

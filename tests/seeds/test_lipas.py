@@ -21,8 +21,7 @@ from tests.acceptance.processes import wait_until
 from tests.sessions import Session, query, scalar, session
 from wakeful import Exponential, with_retry, with_timeout
 from wakeful.config import Lane, load
-from wakeful.edges.testing import Database
-from wakeful.edges.testing.sandbox import Sandbox, sandboxed
+from wakeful.testing import Database, Sandbox, sandboxed
 
 EMAIL_BREAKER = "select state from wakeful.breakers where name = 'email-service'"
 

@@ -23,8 +23,7 @@ from tests.importing import shapes
 from tests.sessions import Session, query, scalar, session
 from wakeful.edges.importing.mapping import find_mapping
 from wakeful.edges.importing.run import importer
-from wakeful.edges.testing import Database
-from wakeful.edges.testing.sandbox import Sandbox, sandboxed
+from wakeful.testing import Database, Sandbox, sandboxed
 
 WORKER = (sys.executable, "-m", "wakeful.edges.cli", "worker", "examples.litevault.enrichment:app")
 

@@ -16,7 +16,7 @@ import pytest
 from tests.acceptance.processes import Running, running, shop_in, wait_until
 from tests.sessions import Session, query, scalar, session
 from wakeful import Wakeful
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 LISTENERS = """
 select count(*) from pg_stat_activity where datname = current_database() and query ilike 'listen %%'

@@ -8,7 +8,7 @@ import pytest
 
 from tests.sessions import Session, query, session, shift_clock, value
 from tests.verbs import claim_one, complete, enqueue, fail, register, started, worker_claim
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 @pytest.fixture

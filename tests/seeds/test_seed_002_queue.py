@@ -10,8 +10,8 @@ import pytest
 
 from tests.sessions import Session, query, session, shift_clock
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database
 from wakeful.queue import ClaimedJob, Queue
+from wakeful.testing import Database
 from wakeful.values.retry import Fixed
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.sessions import Session, query, scalar, session, shift_clock
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database
 from wakeful.queue import Queue
+from wakeful.testing import Database
 from wakeful.values.dedup import dedup_key
 from wakeful.values.retryable import backoff, can_retry
 

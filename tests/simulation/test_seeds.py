@@ -12,7 +12,7 @@ from tests.effort import times
 from tests.sessions import Session, session
 from tests.simulation.play import play
 from tests.simulation.seeds import failures
-from wakeful.edges.testing import Databases
+from wakeful.testing import Databases
 from wakeful.worker.shift import Shift
 
 
@@ -29,7 +29,7 @@ def db(databases: Databases) -> Iterator[Session]:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("part", range(4))
 def test_workers_wake_work_and_stop_as_they_should(db: Session, part: int) -> None:
-    seeds = range(part, times(80), 4)
+    seeds = range(part, times(48), 4)
     assert not failures(db, seeds)
 
 

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+import wakeful.testing
 from tests.tidy.tree import ROOT, below, nodes, place
 
 SHORTEST_FORBIDDEN_SLEEP_SECONDS = 0.5
@@ -54,3 +55,15 @@ def sleeps_of(node: ast.expr) -> Iterator[float]:
             yield from (float(seconds) for text in texts for seconds in ASKED_OF_THE_SERVER.findall(text))
         case ast.Constant(value=str() as program):
             yield from (float(seconds) for seconds in WRITTEN.findall(program))
+
+
+def test_what_users_have_for_their_tests_is_what_ours_use() -> None:
+    ours = [
+        place(path, node.lineno)
+        for path in below(ROOT / "tests", ".py")
+        for node in nodes(path)
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("wakeful.edges.testing")
+        and any(name.name in wakeful.testing.__all__ for name in node.names)
+    ]
+    assert not ours

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from wakeful.database.migrations import SHIPPED, down, newest_version, read_migrations, up
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 PRODUCERS = 2
 

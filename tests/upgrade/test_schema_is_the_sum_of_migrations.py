@@ -9,7 +9,7 @@ import pytest
 from tests.upgrade.catalogue import catalogue
 from wakeful.database.migrations import up
 from wakeful.database.migrations.files import SQL
-from wakeful.edges.testing import Database, Databases
+from wakeful.testing import Database, Databases
 
 
 def test_all_migrations_together_give_the_schema(databases: Databases) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.upgrade.catalogue import catalogue
 from wakeful.database.migrations import check_compatible, down, up
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.values.errors import SchemaMismatch
 
 Jobs = dict[UUID, dict[str, Any]]

@@ -10,7 +10,7 @@ import pytest
 from tests.sessions import Session, empty, session
 from tests.worker.processes import Fleet, Journal, fleet_on
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database, Databases
+from wakeful.testing import Database, Databases
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ import pytest
 from tests.sessions import Session, value
 from tests.worker.work import comes_to, heard, report, soon, starting, working
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database
 from wakeful.run.context import Context, SyncContext
+from wakeful.testing import Database
 
 
 @pytest.mark.parametrize("kind", ["loop", "thread"])

@@ -11,7 +11,7 @@ from tests.sessions import Session, scalar, value
 from tests.worker.proxy import link_to
 from tests.worker.work import at_rest, comes_to, counts, heard, shift_of, soon, starting, state, working
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.worker import Worker
 
 

@@ -11,8 +11,8 @@ from tests.sessions import Session, scalar
 from tests.worker.proxy import Link, link_to
 from tests.worker.work import all_over, comes_to, counts, heard, report, shift_of, soon, starting, working
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database
 from wakeful.run.context import Context
+from wakeful.testing import Database
 from wakeful.values.retry import Fixed
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.sessions import Session, query, scalar, value
 from tests.worker.work import report, state
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.values.errors import InvalidOption
 from wakeful.values.outcome import Snooze
 from wakeful.values.retry import Fixed

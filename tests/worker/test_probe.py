@@ -23,8 +23,8 @@ from tests.worker.work import working
 from wakeful.app import Wakeful
 from wakeful.edges.probe import Probe
 from wakeful.edges.probe.fleet import Fleet
-from wakeful.edges.testing import Database
 from wakeful.observe.measures import Measures
+from wakeful.testing import Database
 from wakeful.values.errors import ConfigError
 from wakeful.values.standing import Standing
 from wakeful.worker import Worker

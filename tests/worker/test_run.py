@@ -14,8 +14,8 @@ from tests.sessions import Session
 from tests.worker import elsewhere
 from tests.worker.work import comes_to, starting
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database
 from wakeful.run.context import Context, SyncContext
+from wakeful.testing import Database
 from wakeful.values.outcome import Cancel, Dead, Retry, Snooze
 from wakeful.values.retry import Fixed, Never
 

@@ -12,7 +12,7 @@ import pytest
 from tests.sessions import Session, call, query, scalar, session, shift_clock
 from tests.worker.work import LONG_POLL, at_rest, counts, soon, starting, working
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.values.errors import InvalidOption, PayloadError, Refused
 
 

@@ -12,8 +12,8 @@ from textual.widgets import DataTable, Static, TabbedContent
 from tests.sessions import Session, query
 from tests.verbs import complete, enqueue, fail, register, started
 from wakeful.edges.cli.asking import Asking, acting
-from wakeful.edges.testing import Database
 from wakeful.edges.top.screen import Top
+from wakeful.testing import Database
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from tests.sessions import Session, query, scalar
 from tests.worker.work import comes_to, heard, soon, starting
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database
 from wakeful.run.context import Context, SyncContext
+from wakeful.testing import Database
 from wakeful.values.retry import Fixed
 
 

@@ -24,7 +24,7 @@ from tests.worker.work import (
     working,
 )
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database, Databases
+from wakeful.testing import Database, Databases
 from wakeful.wake.listener import Listener
 from wakeful.worker import Worker
 
