@@ -7,8 +7,10 @@ import asyncio
 import configparser
 import inspect
 import io
+import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -31,6 +33,7 @@ BIN = Path(sys.executable).parent
 PATIENCE_SECONDS = 45.0
 _GSET = re.compile(r"[ \n]*\\gset\s*\Z")
 _VARIABLE = re.compile(r":'(\w+)'")
+_COMMAND = re.compile(r"^ *command: (\[.*\])$", re.MULTILINE)
 _CALL = re.compile(r"^(?:\$ )?wakeful .*$", re.MULTILINE)
 
 
@@ -100,6 +103,10 @@ class Play:
                 return self._settings(snippet.text)
             case "ini":
                 return self._unit(snippet.text)
+            case "yaml":
+                return _check_calls(
+                    "\n".join(shlex.join(json.loads(words)) for words in _COMMAND.findall(snippet.text))
+                )
             case "text":
                 return ""
         raise AssertionError(f"nothing is known of {snippet.language!r}: name another language, or say skip and why")

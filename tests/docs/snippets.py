@@ -3,8 +3,8 @@
 A page is played from top to bottom, in one folder, with one database and one namespace. `python` is executed (`await`
 may stand at the top), `sql` is run (with psql's `\\gset` and `:'name'`), `toml` and `ini` are read as settings and
 units, and of `sh` each `wakeful …` must be a command line that the CLI accepts, as every line of a fence without a
-language that begins so. A fence in the language `output` is what the snippet before it prints; `…` stands for anything.
-`text` is left alone. A comment before a fence says more:
+language that begins so, and every `command: [...]` of `yaml`. A fence in the language `output` is what the snippet
+before it prints; `…` stands for anything. `text` is left alone. A comment before a fence says more:
 
     <!-- run -->             sh: really run it
     <!-- background -->      sh: start it, and end it with the page, by SIGTERM; it must exit 0
