@@ -93,7 +93,7 @@ async def test_a_poke_spent_on_a_worker_that_is_busy_reaches_one_that_is_not(app
         async with working(app, concurrency=1):
             id = value(db, "enqueue", task="t", payload={}, poke=False)
             hint = json.dumps({"q": "default", "in": 0})
-            db.execute("select pg_notify(wakeful.channel_of(%s), %s)", [shift_of(busy)._loop._presence.worker_id, hint])
+            db.execute("select pg_notify(wakeful.channel_of(%s), %s)", [shift_of(busy).worker_id, hint])
             # Long before the lease of the busy one would make the other look.
             await soon(lambda: state(db, id) == "completed", 20)
         go.set()

@@ -13,17 +13,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from time import monotonic
 
-from wakeful.claim.appetite import Appetite
-from wakeful.claim.horizon import Horizon
 from wakeful.claim.lanes import Lanes
-from wakeful.claim.solitude import Solitude, Turn
 from wakeful.database.line import AsyncLine
 from wakeful.observe.observer import NOBODY
-from wakeful.statements.claim import Claimed, ClaimRequest, Sleeps
-from wakeful.values.job import Job, in_line
+from wakeful.statements.claim import Claimed, ClaimRequest
 from wakeful.values.settlement import Completion, Ending
-from wakeful.values.wakeup import Look, LookForCancelled, Notice, Poke, Position
+from wakeful.values.wakeup import Look, LookForCancelled, Notice, Poke
 from wakeful.wake.alarm import Alarm
+from wakeful.worker.asking import Asking
 from wakeful.worker.calls import Calls
 from wakeful.worker.clockwork import Clockwork
 from wakeful.worker.crew import Crew
@@ -55,15 +52,12 @@ class Loop:
         poll: timedelta,
         clockwork: Clockwork,
     ) -> None:
-        self._presence = presence
         self._writer = writer
-        self._tasks = tasks
         self._lanes = lanes
         self._poll = poll.total_seconds()
         self._clockwork = clockwork
         self._clock = asyncio.get_running_loop().time
-        self._horizon = Horizon()
-        self._appetite = Appetite()
+        self._asking = Asking(presence, tasks, lanes, self._clock)
         self._pulse_at = 0.0
         self._pulsed_at = 0.0
         self._tended_at = 0.0
@@ -71,8 +65,6 @@ class Loop:
         self._declared = False
         self._woken = False
         self._hurry = False
-        self._solitude = Solitude()
-        self._alone = False
         self._finished = 0
         self._held_back = False
         self._calls = Calls(line, presence, writer, lambda: self.crew.claims())
@@ -105,14 +97,14 @@ class Loop:
                         self.alarm.due_in(seconds)
                     else:
                         self.counts["woken_by_poke"] += 1
-                        self._horizon.lower(queue, position)
+                        self._asking.horizon.lower(queue, position)
                         # Without a position it may be one that fell due before its commit, and is to be promoted first.
                         self._hurry = position is not None
                         self._look()
             case Look():
                 self._tended_at = 0.0
                 self.counts["woken_by_poke"] += 1
-                self._horizon.drop()
+                self._asking.horizon.drop()
                 self._look()
             case LookForCancelled():
                 self.pulse_soon()
@@ -131,9 +123,9 @@ class Loop:
 
     def begin_anew(self) -> None:
         """The worker has a new id: nothing it knew of its standing holds any more."""
-        self._declared = self._solitude.wanted = self._alone = False
+        self._declared = False
+        self._asking.begin_anew()
         self._calls.forget_doubts()
-        self._horizon.drop()
         self._look()
         self.pulse_soon()
 
@@ -175,7 +167,9 @@ class Loop:
         now = self._clock()
         until = now + 1.0 if self.stopping else self._pulse_at
         check_at = self.ears.check_at
-        await self.alarm.sleep(min(until, self._solitude.changes_at(now), until if check_at is None else check_at))
+        await self.alarm.sleep(
+            min(until, self._asking.solitude.changes_at(now), until if check_at is None else check_at)
+        )
 
     def _mind_the_clock(self) -> None:
         if self.alarm.came_due():
@@ -196,62 +190,18 @@ class Loop:
             self._pulse_at = min(self._pulse_at, max(now, self._pulsed_at + TEND_EVERY))
 
     def _limits(self) -> list[int]:
-        """How many jobs to ask for, for each lane."""
-        none = [0] * len(self._lanes.lanes)
-        if self.stopping or self._alone:
-            return none
-        if (turn := self._turn()) != "work":
-            return [1, *none[1:]] if turn == "alone" and self.budget != 0 else none
-        extra, batch = self._appetite.extra(), self.crew.largest_batch
-        limits = [lane.room(extra, batch) for lane in self._lanes.lanes]
-        # Asked with one that is hungry, the others too: who is not asked is not declared to be asleep.
-        if not any(limit and lane.hungry for limit, lane in zip(limits, self._lanes.lanes, strict=True)):
-            return none
-        return limits if self.budget is None else self._within(self.budget, limits)
-
-    def _within(self, budget: int, limits: list[int]) -> list[int]:
-        """No more than the budget in sum; hungry lanes first, or one that is empty would be asked for ever."""
-        for index in sorted(range(len(limits)), key=lambda place: not self._lanes.lanes[place].hungry):
-            limits[index] = min(limits[index], budget)
-            budget -= limits[index]
-        return limits
-
-    def _turn(self) -> Turn:
-        return self._solitude.turn(self.crew.idle, self._clock())
+        return self._asking.none if self.stopping else self._asking.limits(self.crew, self.budget)
 
     def _request(self, limits: Sequence[int], now: float, settles: bool) -> ClaimRequest:
-        queues, lanes = self._lanes.queues()
-        alone = self._turn() == "alone"
         # A poke has woken an idle worker from a sleep that is declared, and nothing has asked for a thorough look:
         # start what came, and see to everything else afterwards.
         calm = self._declared and self._tended_at > 0.0 and self.crew.idle and not settles
-        brief = self._hurry and calm and not (alone or self._horizon.bounds_anything)
+        unbounded = not self._asking.horizon.bounds_anything and self._asking.turn(self.crew) != "alone"
+        brief = self._hurry and calm and unbounded
         tend = not brief and now - self._tended_at >= TEND_EVERY
         if tend:
             self._tended_at = now
-        return ClaimRequest(
-            self._presence.worker_id,
-            queues,
-            [1] * len(lanes) if alone else lanes,
-            limits,
-            self._tasks,
-            None if alone else self._horizon.bounds(queues, now),
-            tend=tend,
-            sleeps=None if alone else self._sleeps(),
-            pass_on=self._woken,
-            alone=alone,
-            brief=brief,
-            free=self._free(limits),
-        )
-
-    def _free(self, limits: Sequence[int]) -> list[int]:
-        """How many of these are slots that are free now."""
-        return [min(limit, lane.room(0)) for limit, lane in zip(limits, self._lanes.lanes, strict=True)]
-
-    def _sleeps(self) -> Sleeps | None:
-        if not self.ears.hears:
-            return None
-        return "all" if self._lanes.every is not None else "these"
+        return self._asking.claim(limits, now, self.crew, self.ears, tend=tend, brief=brief, pass_on=self._woken)
 
     async def _claim(self, limits: Sequence[int], done: list[Completion], now: float) -> None:
         request = self._request(limits, now, bool(done))
@@ -274,7 +224,7 @@ class Loop:
             self.budget -= len(jobs)
         self._writer.note_refused(report.refused)
         self._held_back = report.held_back
-        self._appetite.learn(self._finished)
+        self._asking.appetite.learn(self._finished)
         finished, self._finished = self._finished, 0
         if jobs and self.watch.everything:
             self.watch.claimed(jobs)
@@ -285,10 +235,10 @@ class Loop:
         if request.brief:
             self._take_briefly(claimed, request, self._looks != looks)
             return
-        self._solitude.wanted = report.suspects
-        self._alone = request.alone and bool(jobs)
+        self._asking.solitude.wanted = report.suspects
+        self._asking.alone = request.alone and bool(jobs)
         if request.alone:
-            self._solitude.found(bool(jobs), self._clock())
+            self._asking.solitude.found(bool(jobs), self._clock())
             self.crew.take(jobs, alone=self._over_alone)
             if not jobs:
                 self._lanes.look()
@@ -296,12 +246,12 @@ class Loop:
         # Never asleep on a bounded scan: what was given back lies before its start. Nor when something came meanwhile,
         # or when a slot came free for what is not held ready.
         again = request.horizon is not None or self._looks != looks or (report.held_back and finished > 0)
-        short = self._advance(jobs, request, again)
+        short = self._asking.advance(jobs, request, again)
         self.crew.take(jobs)
         if not short:
             self._declared = False
             return
-        self._horizon.drop()
+        self._asking.horizon.drop()
         self.alarm.table_says(report.due_in)
         self._declared = self._declared or request.sleeps is not None
 
@@ -316,38 +266,15 @@ class Loop:
             self.alarm.due_in(claimed.report.due_in)
 
     def _over_alone(self) -> None:
-        self._alone = False
+        self._asking.alone = False
         self._look()
 
-    def _advance(self, jobs: Sequence[Job], request: ClaimRequest, again: bool) -> bool:
-        """Move the horizon of each lane that got all it asked for; True when one did not. Those rest, or look again."""
-        short = False
-        for lane, limit in zip(self._lanes.lanes, request.limits, strict=True):
-            if limit <= 0:
-                continue
-            taken = jobs if len(request.limits) == 1 else [job for job in jobs if self._lanes.of(job.queue) is lane]
-            lane.hungry = len(taken) >= limit or again
-            if len(taken) < limit:
-                short = True
-            else:
-                self._horizon.advance(lane.queues, last_in_line(taken), self._clock())
-        return short
-
     async def _pulse(self, now: float) -> None:
-        queues, lanes = self._lanes.queues()
         if self.budget is None:
             self._lanes.look()
-        limits = self._limits() if self._turn() == "work" else [0] * len(self._lanes.lanes)
+        limits = self._limits() if self._asking.turn(self.crew) == "work" else self._asking.none
         asks = any(limits)
-        request = ClaimRequest(
-            self._presence.worker_id,
-            queues,
-            lanes,
-            limits,
-            self._tasks,
-            sleeps=self._sleeps() if asks else None,
-            free=self._free(limits),
-        )
+        request = self._asking.pulse(limits, self.ears)
         # Set before it is sent: what asks for another pulse meanwhile must not be overwritten.
         self._pulse_at = now + self._interval()
         self._tended_at = self._pulsed_at = now
@@ -385,8 +312,3 @@ class Loop:
     def _interval(self) -> float:
         trusted = self.ears.hears or not self.ears.listens
         return (self._poll if trusted else min(self._poll, DEGRADED_POLL)) * random.uniform(0.9, 1.0)
-
-
-def last_in_line(jobs: Sequence[Job]) -> Position:
-    """The position of the one that stood last."""
-    return max(jobs, key=in_line).position
