@@ -170,9 +170,9 @@ async def test_dead_letters_are_seen_to_in_code(app: Wakeful, db: Session) -> No
     async with working(app):
         ids = await t.using(tenant="a").aenqueue_many({"n": 1} for _ in range(5))
         await all_over(db, ids)
-        assert len(await app.dead.alist(task="t", error="odd")) == 5
-        assert await app.dead.aacknowledge(str(ids[0]), actor="ann") == 1
-        assert await app.dead.arequeue(task="t", tenant="a", rate=1000, actor="ann") == 4
-        assert await app.dead.arequeue(task="t") in (0, 4)
+    assert len(await app.dead.alist(task="t", error="odd")) == 5
+    assert await app.dead.aacknowledge(str(ids[0]), actor="ann") == 1
+    assert await app.dead.arequeue(task="t", tenant="a", rate=1000, actor="ann") == 4
+    assert await app.dead.arequeue(task="t") == 0
     assert app.dead.list(task="u") == []
     assert scalar(db, "select count(*) from wakeful.audits where actor = 'ann' and act = 'requeue'") == 4

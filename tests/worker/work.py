@@ -67,6 +67,8 @@ def sleeps(worker: Worker) -> bool:
     loop = shift_of(worker)._loop
     if listener_of(worker) is None or loop.ears.check_at is not None or loop.counts["pulses"] == 0:
         return False
+    if loop.alarm._rung.is_set():
+        return False
     wakes_at = loop.alarm.wakes_at
     return wakes_at is not None and wakes_at - asyncio.get_running_loop().time() > A_SLEEP_SECONDS
 
