@@ -40,7 +40,7 @@ async def passes(seconds: float) -> None:
 
 
 async def outage(app: Wakeful, db: Session, breaker: str | None) -> tuple[Service, int]:
-    """200 jobs, an outage of a second or more in the middle of them; the service, and the attempts that were charged."""
+    """200 jobs, a second of outage or more in the middle; the service, and the attempts that were charged."""
     service = Service()
     if breaker is not None:
         app.breaker(breaker, threshold=5, open_for="300ms", cap="300ms")
