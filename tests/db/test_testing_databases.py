@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -50,6 +51,19 @@ def test_what_a_killed_run_left_behind_is_swept_by_the_next(databases: Databases
         conn.execute(psycopg.sql.SQL("create database {}").format(psycopg.sql.Identifier(left)))
     Databases(databases.dsn, local=True).close()
     assert not exists(databases, left)
+
+
+def test_a_template_is_swept_when_no_run_can_have_begun_with_it(databases: Databases) -> None:
+    """At midnight the day changes under a run: its template is yesterday's."""
+    days = [f"{datetime.now(UTC) - timedelta(days=ago):%Y%m%d}" for ago in (1, 2)]
+    yesterdays, older = [f"wakeful_template_{day}_made_up" for day in days]
+    with connect(with_database(databases.dsn, "postgres")) as conn:
+        for name in (yesterdays, older):
+            conn.execute(psycopg.sql.SQL("create database {}").format(psycopg.sql.Identifier(name)))
+        Databases(databases.dsn, local=True).close()
+        left = exists(databases, yesterdays), exists(databases, older)
+        conn.execute(psycopg.sql.SQL("drop database {}").format(psycopg.sql.Identifier(yesterdays)))
+    assert left == (True, False)
 
 
 def test_what_a_living_run_uses_is_left_alone(databases: Databases) -> None:

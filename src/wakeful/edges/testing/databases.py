@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -137,10 +137,14 @@ class Databases:
         self._admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 
     def _sweep(self) -> None:
-        """Drop what killed test processes left behind, and the templates of other days."""
+        """Drop what killed test processes left behind, and the templates of earlier days.
+
+        Yesterday's stays: a run that began before midnight still clones it.
+        """
+        yesterday = _day(datetime.now(UTC) - timedelta(days=1))
         for (name,) in self._admin.execute("select datname from pg_database").fetchall():
             clone, template = _CLONE.match(name), _TEMPLATE.match(name)
-            stale = template and template["day"] != _today()
+            stale = template and template["day"] < yesterday
             if stale or (clone and not _alive(int(clone["pid"]))):
                 self._drop(name)
 
@@ -148,11 +152,11 @@ class Databases:
 def _template_name() -> str:
     # The day is in it because a schema made today has history's partitions for the coming week only.
     text = script(read_migrations(), "up")
-    return f"wakeful_template_{_today()}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return f"wakeful_template_{_day(datetime.now(UTC))}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def _today() -> str:
-    return f"{datetime.now(UTC):%Y%m%d}"
+def _day(moment: datetime) -> str:
+    return f"{moment:%Y%m%d}"
 
 
 def _alive(pid: int) -> bool:
