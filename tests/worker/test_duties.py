@@ -10,7 +10,7 @@ import pytest
 from tests.sessions import Session, query, scalar
 from tests.worker.work import comes_to, heard, listener_of, soon, starting, working
 from wakeful.app import Wakeful
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 from wakeful.worker import duties, shift
 from wakeful.worker.summary import Summary
 
