@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from dataclasses import dataclass, field
 
@@ -175,3 +176,62 @@ def test_a_breaker_stands_alone(app: Wakeful, db: Session) -> None:
         raise AssertionError("it is open")
     assert refused.value.breaker == "api"
     assert 50 < refused.value.retry_in <= 60
+
+
+def told(caplog: pytest.LogCaptureFixture, event: str) -> list[dict[str, object]]:
+    return [vars(record) for record in caplog.records if getattr(record, "event", None) == event]
+
+
+async def test_the_worker_that_moves_a_breaker_logs_it_at_once_and_once(
+    app: Wakeful, db: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    service = Service(down=True)
+    app.breaker("smtp", threshold=2, open_for="300ms", cap="300ms")
+
+    @app.task(name="call", breaker="smtp", retry=Fixed(0), max_attempts=1000)
+    async def call() -> None:
+        await service.call()
+
+    async with starting(app, concurrency=4), starting(app, concurrency=4):
+        id = await call.aenqueue()
+        await soon(lambda: bool(told(caplog, "breaker_opened")))
+        service.down = False
+        await comes_to(db, id, "completed")
+        await soon(lambda: bool(told(caplog, "breaker_closed")))
+    [opened] = [one for one in told(caplog, "breaker_opened") if one["from"] == "closed"]
+    assert (opened["breaker"], opened["levelname"], opened["failures"]) == ("smtp", "WARNING", 2)
+    assert opened["open_seconds"] == 0.3
+    [closed] = told(caplog, "breaker_closed")
+    assert (closed["breaker"], closed["levelname"], closed["from"]) == ("smtp", "INFO", "half_open")
+
+
+def test_a_guard_outside_of_any_worker_logs_it_too(app: Wakeful, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    breaker = app.breaker("smtp")
+    for _ in range(5):
+        with pytest.raises(ConnectionError), breaker:
+            raise ConnectionError("down")
+    with pytest.raises(BreakerOpen), breaker:
+        pass
+    [opened] = told(caplog, "breaker_opened")
+    assert (opened["breaker"], opened["from"]) == ("smtp", "closed")
+
+
+async def test_one_worker_of_the_fleet_logs_what_a_person_does_to_a_breaker(
+    app: Wakeful, db: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    @app.task(name="call", breaker="smtp")
+    async def call() -> None: ...
+
+    async with working(app), working(app):
+        db.execute("select wakeful.trip_breaker('smtp', '1 hour', 'anna')")
+        db.execute("select wakeful.trip_breaker('smtp', '2 hours', 'anna')")
+        await soon(lambda: bool(told(caplog, "breaker_opened")))
+        db.execute("select wakeful.reset_breaker('smtp', 'berta')")
+        await soon(lambda: bool(told(caplog, "breaker_closed")))
+        await comes_to(db, await call.aenqueue(), "completed")
+    assert [(one["breaker"], one["by"]) for one in told(caplog, "breaker_opened")] == [("smtp", "anna")]
+    assert [(one["breaker"], one["by"]) for one in told(caplog, "breaker_closed")] == [("smtp", "berta")]

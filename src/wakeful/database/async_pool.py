@@ -13,6 +13,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from wakeful.database.connect import aconfigure, aconnect, connection_options
+from wakeful.database.notices import listen_to
 from wakeful.database.pool import WAIT_SECONDS, exhausted, is_alive
 from wakeful.values.errors import DatabaseUnavailable
 
@@ -132,3 +133,4 @@ class _LoopPool:
     async def _configure(self, conn: AsyncConnection) -> None:
         self._made.add(conn)
         await aconfigure(conn)
+        listen_to(conn)

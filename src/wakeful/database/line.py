@@ -8,6 +8,7 @@ import psycopg
 
 from wakeful.database.connect import aconnect, connect
 from wakeful.database.fetch import afetch, fetch
+from wakeful.database.notices import listen_to
 from wakeful.statements.statement import Statement
 from wakeful.values.errors import DatabaseUnavailable
 
@@ -26,6 +27,7 @@ class AsyncLine:
         """Run and commit."""
         if self._conn is None or self._conn.closed:
             self._conn = await aconnect(self._dsn, name=self._name)
+            listen_to(self._conn)
         conn = self._conn
         try:
             return await afetch(conn, statement)
@@ -57,6 +59,7 @@ class Line:
         """Run and commit."""
         if self._conn is None or self._conn.closed:
             self._conn = connect(self._dsn, name=self._name)
+            listen_to(self._conn)
         try:
             return fetch(self._conn, statement)
         except DatabaseUnavailable:

@@ -12,6 +12,7 @@ import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from wakeful.database.connect import configure, connect, connection_options
+from wakeful.database.notices import listen_to
 from wakeful.values.errors import DatabaseUnavailable
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -75,7 +76,7 @@ class Pool:
             min_size=0,
             max_size=self._size,
             timeout=self._wait_seconds,
-            configure=configure,
+            configure=_configure,
             num_workers=1,
             name="wakeful",
             open=False,
@@ -103,6 +104,11 @@ class Pool:
         if self._pool is not None:
             _abandoned.append(self._pool)
         self._pool, self._lock, self._pid = None, threading.Lock(), os.getpid()
+
+
+def _configure(conn: Connection) -> None:
+    configure(conn)
+    listen_to(conn)
 
 
 def is_alive(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:

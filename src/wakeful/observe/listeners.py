@@ -77,10 +77,6 @@ class AlertLog(Observer):
 
     def alerted(self, alert: Alert) -> None:
         """At ERROR when it fires."""
-        if alert.rule == "breaker":
-            changed = "breaker_opened" if alert.fired else "breaker_closed"
-            extra = {"event": changed, "breaker": alert.subject}
-            log.log(logging.WARNING if alert.fired else logging.INFO, "%s: %s", changed, alert.subject, extra=extra)
         event = "alert_fired" if alert.fired else "alert_cleared"
         log.log(
             logging.ERROR if alert.fired else logging.INFO,

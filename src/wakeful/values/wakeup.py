@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
@@ -49,7 +50,15 @@ class Canary:
     number: int
 
 
-Notice = Poke | Look | LookForCancelled | Canary
+@dataclass(frozen=True, slots=True)
+class BreakerSteered:
+    """Somebody has opened or closed a breaker by hand, and this worker is the one that is told."""
+
+    opened: bool
+    facts: Mapping[str, object]
+
+
+Notice = Poke | Look | LookForCancelled | Canary | BreakerSteered
 
 
 def read_notice(payload: str) -> Notice:
@@ -62,6 +71,9 @@ def read_notice(payload: str) -> Notice:
             return Canary(int(told["canary"]))
         if "cancel" in told:
             return LookForCancelled()
+        if "breaker" in told:
+            facts = dict(told["breaker"])
+            return BreakerSteered(facts.pop("to") == "open", facts)
     except (ValueError, TypeError, KeyError, OverflowError):
         pass
     return Look()

@@ -15,10 +15,11 @@ from time import monotonic
 
 from wakeful.claim.lanes import Lanes
 from wakeful.database.line import AsyncLine
+from wakeful.database.notices import log_breaker
 from wakeful.observe.observer import NOBODY
 from wakeful.statements.claim import Claimed, ClaimRequest
 from wakeful.values.settlement import Completion, Ending
-from wakeful.values.wakeup import Look, LookForCancelled, Notice, Poke
+from wakeful.values.wakeup import BreakerSteered, Look, LookForCancelled, Notice, Poke
 from wakeful.wake.alarm import Alarm
 from wakeful.worker.asking import Asking
 from wakeful.worker.calls import Calls
@@ -108,6 +109,8 @@ class Loop:
                 self._look()
             case LookForCancelled():
                 self.pulse_soon()
+            case BreakerSteered(opened, facts):
+                log_breaker(opened, facts)
 
     def pulse_soon(self) -> None:
         """Pulse now: a listener is back, and what was notified before is lost; or a job was cancelled."""

@@ -51,6 +51,27 @@ begin atomic
     select pg_catalog.pg_notify('wakeful', '{"look": true}');
 end;
 
+-- Tells the session whose work moved a breaker, once, as a NOTICE with the facts in DETAIL; our clients make a log line of it.
+create function wakeful.tell_of_breaker(code text, message text, facts jsonb) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    -- Whatever the session asks for: nobody else is told.
+    set client_min_messages = notice
+as $$
+begin
+    raise notice using errcode = tell_of_breaker.code, message = tell_of_breaker.message, detail = tell_of_breaker.facts::text;
+end
+$$;
+
+-- Tells one worker of what a person did to a breaker, so that the fleet's log has a line of it, and only one.
+create function wakeful.tell_a_worker(facts jsonb) returns void
+    language sql volatile
+    set search_path = pg_catalog, pg_temp
+begin atomic
+    select pg_notify(wakeful.channel_of(w.id), jsonb_build_object('breaker', tell_a_worker.facts)::text)
+    from (select w.id from wakeful.worker w where w.lease_expires_at > wakeful.now() order by w.beat_at desc, w.id limit 1) w;
+end;
+
 -- Notes failures: when each of the attempts had started, and whether one of them was a probe. What started before the breaker
 -- was closed last tells nothing of the service as it is since.
 create function wakeful.note_failures(name text, starts timestamptz[], probed boolean, at timestamptz) returns void
@@ -64,6 +85,9 @@ begin
     if held.state = 'half_open' and probed then
         update wakeful.breaker b set last_failure_at = at where b.name = held.name;
         perform wakeful.open_breaker(held.name, least(held.open_length * 2, held.open_cap), at);
+        perform wakeful.tell_of_breaker('WF101', format('breaker %s is open again: its probe failed', held.name),
+            jsonb_build_object('breaker', held.name, 'from', held.state,
+                'open_seconds', extract(epoch from least(held.open_length * 2, held.open_cap))));
     elsif held.state = 'closed' then
         recent := array(
             select f.at from (
@@ -78,6 +102,9 @@ begin
         set failures = recent, cautious = true, success_count = 0, last_failure_at = at, updated_at = at where b.name = held.name;
         if cardinality(recent) >= held.threshold then
             perform wakeful.open_breaker(held.name, held.open_for, at);
+            perform wakeful.tell_of_breaker('WF101', format('breaker %s is open: %s failures within %s', held.name,
+                cardinality(recent), held.span), jsonb_build_object('breaker', held.name, 'from', held.state,
+                'open_seconds', extract(epoch from held.open_for), 'failures', cardinality(recent)));
         end if;
     else
         update wakeful.breaker b set last_failure_at = at where b.name = held.name;
@@ -97,6 +124,8 @@ begin
         update wakeful.breaker b set success_count = held.success_count + probed, updated_at = at where b.name = held.name;
         if held.success_count + probed >= held.probes then
             perform wakeful.close_breaker(held.name, at);
+            perform wakeful.tell_of_breaker('WF102', format('breaker %s is closed', held.name), jsonb_build_object(
+                'breaker', held.name, 'from', held.state, 'was_open_seconds', extract(epoch from at - held.opened_at)));
         end if;
     elsif held.state = 'closed' and held.cautious and newest >= held.last_failure_at then
         update wakeful.breaker b set cautious = false, success_count = 1, updated_at = at where b.name = held.name;
@@ -267,6 +296,11 @@ begin
     end if;
     held := wakeful.hold_breaker(trip_breaker.name);
     perform wakeful.open_breaker(held.name, coalesce(trip_breaker.length, held.open_for), wakeful.now());
+    if held.state <> 'open' then
+        perform wakeful.tell_a_worker(jsonb_build_object('breaker', held.name, 'to', 'open', 'from', held.state,
+            'open_seconds', extract(epoch from coalesce(trip_breaker.length, held.open_for)),
+            'by', coalesce(trip_breaker.actor, session_user::text)));
+    end if;
     perform wakeful.note_act('trip', null, trip_breaker.actor,
         jsonb_build_object('breaker', held.name, 'from', held.state, 'reason', trip_breaker.reason));
 end
@@ -286,6 +320,11 @@ begin
             'List them with: wakeful breakers list.', jsonb_build_object('breaker', reset_breaker.name));
     end if;
     perform wakeful.close_breaker(held.name, wakeful.now());
+    if held.state <> 'closed' then
+        perform wakeful.tell_a_worker(jsonb_build_object('breaker', held.name, 'to', 'closed', 'from', held.state,
+            'was_open_seconds', extract(epoch from wakeful.now() - held.opened_at),
+            'by', coalesce(reset_breaker.actor, session_user::text)));
+    end if;
     perform wakeful.note_act('reset', null, reset_breaker.actor,
         jsonb_build_object('breaker', held.name, 'from', held.state, 'reason', reset_breaker.reason));
 end
