@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Sequence
 from io import StringIO
+from itertools import product
 from typing import Any
 
 import pytest
@@ -40,8 +41,8 @@ async def test_a_completed_job_is_told_of_with_all_its_fields(app: Wakeful, capl
         assert (line["job_id"], line["task"], line["queue"], line["attempt"]) == (str(id), "enrich", "default", 1)
         assert (line["correlation_id"], line["tenant"]) == (str(id), "acme")
         assert line["worker_id"]
+        assert line["item_id"] == "i-7"
         assert "secret" not in line
-    assert told["item_id"] == "i-7"
     assert 0 <= told["duration_ms"] < 10_000
     assert 0 <= told["queue_time_ms"] < 60_000
     [batch] = events(caplog, "batch_completed")
@@ -129,8 +130,11 @@ async def test_counters_are_added_up_over_the_run(app: Wakeful, db: Session, cap
 async def test_sets_of_lines_are_written_as_records_would_be(app: Wakeful) -> None:
     """Where the only handler is ours, no records are made: the lines must not differ."""
 
-    @app.task(name="quick", log_fields=("n",))
+    @app.task(name="quick")
     async def quick(n: int) -> None: ...
+
+    @app.task(name="shown", log_fields=("item_id",))
+    async def shown(item_id: str, secret: str) -> None: ...
 
     def run_on(handler: logging.Handler) -> logging.Logger:
         root = logging.getLogger()
@@ -147,17 +151,20 @@ async def test_sets_of_lines_are_written_as_records_would_be(app: Wakeful) -> No
             stream = StringIO()
             run_on(make(stream))
             await quick.using(tenant="t").aenqueue(1)
+            await shown.aenqueue("i-7", 'a "secret"')
             await app.worker().arun_once()
             told.append([json.loads(line) for line in stream.getvalue().splitlines()])
     finally:
         root.handlers[:], root.level = before, level
         root.setLevel(level)
-    for name in ("job_claimed", "job_completed"):
-        [fast], [slow] = ([line for line in lines if line["event"] == name] for lines in told)
+    for name, task in product(("job_claimed", "job_completed"), ("quick", "shown")):
+        [fast], [slow] = ([one for one in lines if (one["event"], one.get("task")) == (name, task)] for lines in told)
         assert fast.keys() == slow.keys()
         assert {key: type(value) for key, value in fast.items()} == {key: type(value) for key, value in slow.items()}
-        for key in ("level", "logger", "pid", "task", "queue", "attempt", "tenant"):
-            assert fast[key] == slow[key]
+        for key in ("level", "logger", "pid", "task", "queue", "attempt", "tenant", "item_id"):
+            assert fast.get(key) == slow.get(key)
+        assert fast.get("item_id") == {"quick": None, "shown": "i-7"}[task]
+        assert "secret" not in fast
 
 
 async def test_an_observer_that_breaks_ends_nothing(

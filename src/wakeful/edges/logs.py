@@ -91,10 +91,10 @@ class JsonLines(logging.Formatter):
 class JsonHandler(logging.StreamHandler[TextIO]):
     """Writes JSON lines; those that come by the hundred, as one text and with one call."""
 
-    def write_lines(self, level: int, objects: Iterable[str]) -> None:
-        """Lines as JsonLines makes them of records of `wakeful.worker`; objects come without their braces."""
+    def write_lines(self, level: int, event: str, objects: Iterable[str]) -> None:
+        """Lines of one event, as JsonLines makes them of records of `wakeful.worker`; objects come without braces."""
         name = logging.getLevelName(level).lower()
-        head = f'{{"time":"{_moment(time.time())}","level":"{name}",'
+        head = f'{{"time":"{_moment(time.time())}","level":"{name}","event":"{event}",'
         tail = f',"logger":"wakeful.worker","pid":{os.getpid()}}}\n'
         try:
             if text := (tail + head).join(objects):

@@ -14,7 +14,7 @@ MOST_SHARED: Final = 1000
 
 
 class JsonLines:
-    """JSON objects without their braces.
+    """JSON objects without their braces and their event.
 
     What jobs of a task, queue and tenant share is written once, and what is told of a job at its claim is
     remembered for its end.
@@ -31,18 +31,27 @@ class JsonLines:
 
     def claimed(self, jobs: Sequence[Job]) -> list[str]:
         """`job_claimed`."""
-        if len(self._told) > MOST_REMEMBERED:
+        told, shared = self._told, self._shared
+        if len(told) > MOST_REMEMBERED:
             # Of jobs that were given back, and are told of no more.
-            self._told.clear()
-        told = list(map(self._of, jobs))
-        self._told.update(zip([job.key for job in jobs], told, strict=True))
-        return [f'"event":"job_claimed",{one}' for one in told]
+            told.clear()
+        lines = []
+        # In one piece: a call for each job would cost as much as what it does.
+        for job in jobs:
+            key, correlation = job.key, job.correlation_key
+            digits = key.hex()
+            id = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+            first = id if correlation == key else uuid_text(correlation)
+            kind = shared.get((job.task, job.queue, job.tenant)) or self._share(job)
+            line = told[key] = f'"job_id":"{id}","correlation_id":"{first}",{kind},"attempt":{job.attempt}'
+            lines.append(line)
+        return lines
 
     def completed(self, runs: CompletedRuns) -> list[str]:
         """`job_completed`."""
-        recall, tell = self._told.pop, self._of
+        recall = self._told.pop
         return [
-            f'"event":"job_completed",{recall(job.key, None) or tell(job)},"duration_ms":{seconds * 1000:.3f}'
+            f'{recall(job.key, None) or self._of(job)},"duration_ms":{seconds * 1000:.3f}'
             f',"queue_time_ms":{waited * 1000:.3f}'
             for job, seconds, waited in zip(runs.jobs, runs.seconds, runs.queue_seconds, strict=True)
         ]
@@ -52,12 +61,9 @@ class JsonLines:
         self._told.pop(job.key, None)
 
     def _of(self, job: Job) -> str:
-        key, correlation = job.key, job.correlation_key
-        digits = key.hex()
-        id = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-        first = id if correlation == key else uuid_text(correlation)
-        shared = self._shared.get((job.task, job.queue, job.tenant)) or self._share(job)
-        return f'"job_id":"{id}","correlation_id":"{first}",{shared},"attempt":{job.attempt}'
+        [line] = self.claimed((job,))
+        self.forget(job)
+        return line
 
     def _share(self, job: Job) -> str:
         if len(self._shared) > MOST_SHARED:

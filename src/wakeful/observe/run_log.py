@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -15,8 +16,10 @@ from wakeful.values.run import CompletedRuns, Run, RunOutcome
 log = logging.getLogger("wakeful.worker")
 
 Event = dict[str, Any]
-WriteLines = Callable[[int, Iterable[str]], None]
-"""Takes JSON objects without their braces, and without what all lines have in common."""
+Fields = Callable[[str], Mapping[str, object] | None]
+"""The fields of a payload, JSON text, that are to be seen."""
+WriteLines = Callable[[int, str, Iterable[str]], None]
+"""Takes the level, the event, and JSON objects without their braces and without what all lines have in common."""
 
 _LEVELS: Final[Mapping[RunOutcome, int]] = {"failed": logging.WARNING, "dead": logging.ERROR, "lost": logging.WARNING}
 _FOUND_AGAIN: Final = ('"outcome": "crashed"', '"outcome": "lapsed"')
@@ -25,8 +28,10 @@ _FOUND_AGAIN: Final = ('"outcome": "crashed"', '"outcome": "lapsed"')
 class RunLog(Observer):
     """Logs by `wakeful.worker`. Where the only handler is ours, sets of lines are written in one go."""
 
-    def __init__(self) -> None:
+    def __init__(self, fields: Mapping[str, Fields] | None = None) -> None:
+        """`fields`: of tasks whose lines show some of the payload, what is to be seen of one."""
         self.everything = log.isEnabledFor(logging.INFO)
+        self._fields = fields or {}
         self._lines = JsonLines()
 
     def started(self, worker_id: UUID) -> None:
@@ -38,20 +43,33 @@ class RunLog(Observer):
         if not log.isEnabledFor(logging.INFO):
             return
         if (write := bulk_writer()) is not None:
-            write(logging.INFO, self._lines.claimed(jobs))
+            lines = self._lines.claimed(jobs)
+            write(logging.INFO, "job_claimed", lines if not self._fields else self._detailed(lines, jobs))
         else:
             for job in jobs:
-                _log(logging.INFO, claimed_event(job))
+                _log(logging.INFO, self._claimed(job))
         for job in jobs:
             if job.attempts is not None and is_rescued(job.attempts):
-                _log(logging.WARNING, {**claimed_event(job), "event": "job_rescued"})
+                _log(logging.WARNING, {**self._claimed(job), "event": "job_rescued"})
+
+    def _claimed(self, job: Job) -> Event:
+        return {**self._of_payload(job), **claimed_event(job)}
+
+    def _detailed(self, lines: Iterable[str], jobs: Sequence[Job]) -> Iterator[str]:
+        for line, job in zip(lines, jobs, strict=True):
+            fields = self._of_payload(job)
+            yield f"{line},{json.dumps(fields, ensure_ascii=False)[1:-1]}" if fields else line
+
+    def _of_payload(self, job: Job) -> Mapping[str, object]:
+        read = self._fields.get(job.task)
+        return (read(job.payload) if read is not None else None) or {}
 
     def completed(self, runs: CompletedRuns) -> None:
         """`job_completed` for each."""
         if not log.isEnabledFor(logging.INFO):
             return
         if (write := bulk_writer()) is not None:
-            write(logging.INFO, self._lines.completed(runs))
+            write(logging.INFO, "job_completed", self._lines.completed(runs))
         else:
             super().completed(runs)
 

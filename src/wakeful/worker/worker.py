@@ -114,6 +114,7 @@ class Worker:
         settings = self._settings
         if limit is not None and not settings.queues:
             settings = replace(settings, concurrency=min(settings.concurrency, limit))
+        fields = {task: handler.fields_of for task, handler in self._handlers.items() if handler.log_fields}
         self._shift = Shift(
             dsn,
             (self._where.listen_dsn or dsn) if self._where.notify else None,
@@ -125,7 +126,7 @@ class Worker:
             keep=settings.retention,
             started=started,
             schedules=self._schedules,
-            watch=Watch([RunLog(), AlertLog(), *self._observers]),
+            watch=Watch([RunLog(fields), AlertLog(), *self._observers]),
             alerts=self._alerts,
         )
         self.summary = self._shift.summary
