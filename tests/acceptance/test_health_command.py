@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from uuid import uuid4
 
+import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.acceptance.commands import Commands
@@ -67,6 +68,37 @@ def test_the_doctor_finds_a_fresh_schema_as_shipped(wakeful: Commands) -> None:
     assert told["drift"]["level"] == "ok", told["drift"]
     assert told["indexes"]["level"] == "ok", told["indexes"]
     assert "The four roles are there." in wakeful.run("doctor").stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "told", "level"),
+    [
+        (
+            "alter table wakeful.metric alter column runs type int",
+            "column metric.runs was changed (integer ",
+            "failing",
+        ),
+        ("alter table wakeful.job alter column pokes set default true", "column job.pokes was changed", "failing"),
+        ("alter table wakeful.job alter column created_at drop not null", "column job.created_at was ch", "failing"),
+        ("alter table wakeful.gate rename column key to name", "column gate.key is missing", "failing"),
+        ("alter table wakeful.job drop constraint job_state_is_live", "constraint job_state_is_live is", "failing"),
+        ("drop index wakeful.job_expiry", "index job_expiry is missing", "failing"),
+        (
+            "drop index wakeful.job_running; create index job_running on wakeful.job (worker_id)",
+            "index job_running was changed (btree (worker_id), shipped as btree (worker_id) WHERE (state = 2))",
+            "failing",
+        ),
+        ("alter table wakeful.job add column note text", "column job.note was added", "warning"),
+        ("create index mine on wakeful.job (tenant)", "index mine was added", "warning"),
+    ],
+)
+def test_the_doctor_compares_columns_constraints_and_indexes(
+    wakeful: Commands, db: Session, change: str, told: str, level: str
+) -> None:
+    db.execute(change.encode(), prepare=False)
+    findings = {one["name"]: one for one in json.loads(wakeful.run("doctor", "--json").stdout)["findings"]}
+    assert told in findings["drift"]["told"]
+    assert findings["drift"]["level"] == level
 
 
 def test_the_doctor_names_what_was_changed_by_hand(wakeful: Commands, db: Session) -> None:

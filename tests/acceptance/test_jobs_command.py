@@ -179,7 +179,7 @@ def test_a_table_fits_the_terminal_and_ids_can_be_copied(wakeful: Commands, db: 
         (["list", "--after", "x"], "not a valid UUID"),
         (["show", "x"], "not a valid UUID"),
         (["show"], "Missing argument 'ID'"),
-        (["cancel"], "Missing argument"),
+        (["cancel"], "Say which: IDs, a filter"),
         (["cancel", "x"], "not a valid UUID"),
         (["lsit"], "No such command 'lsit'"),
     ],

@@ -127,3 +127,53 @@ def test_a_page_reads_no_more_of_history_than_it_shows(own: Session) -> None:
             before = rows_read(own)
             assert len(found(own, most=10, **asked)) == most
             assert rows_read(own) - before <= most * 40, asked
+
+
+def search(db: Session, **asked: object) -> tuple[list[UUID], UUID | None]:
+    [row] = call(db, "search_jobs", **asked)
+    return row["ids"], row["reached"]
+
+
+def add_history(db: Session, jobs: int) -> None:
+    db.execute(
+        "insert into wakeful.finished_job (id, queue, task, state, rank, attempt, max_attempts, epoch, run_at,"
+        " finished_at, created_at, correlation_id, payload)"
+        " select wakeful.new_id(), 'default', 't' || n, 3, 0, 1, 5, 1, now(), now(), now(), gen_random_uuid(), '{}'"
+        " from generate_series(1, %s) n",
+        [jobs],
+    )
+
+
+def test_a_search_whose_time_is_over_tells_how_far_it_came_and_goes_on_from_there(db: Session) -> None:
+    first = completed(db, "wanted")
+    add_history(db, 2000)
+    dead, ready = died(db, "wanted"), enqueue(db, "wanted")
+    found, reached = search(db, task="wanted", patience="0", most=5)
+    assert reached is not None
+    assert set(found) <= {ready, dead}
+    pages, steps = [*found], 0
+    while reached is not None:
+        more, reached = search(db, task="wanted", patience="0", most=5, after=reached)
+        pages, steps = [*pages, *more], steps + 1
+    assert pages == [ready, dead, first]
+    assert steps > 100
+    assert search(db, task="wanted", patience="1 minute") == ([ready, dead, first], None)
+
+
+def test_a_page_that_is_full_is_no_search_that_was_given_up(db: Session) -> None:
+    ids = [completed(db), died(db), enqueue(db)]
+    assert search(db, most=2, patience="0") == (ids[:0:-1], None)
+    assert search(db, most=0) == ([], None)
+
+
+def test_a_correlation_is_found_in_history_without_reading_it(own: Session) -> None:
+    root = completed(own, "root")
+    children = [completed(own, "child", correlation_id=root) for _ in range(3)]
+    add_history(own, 30000)
+    own.execute("analyze")
+    with own.transaction():
+        before = rows_read(own)
+        assert search(own, correlation_id=root) == ([*children[::-1], root], None)
+        assert search(own, correlation_id=root, most=2) == (children[:0:-1], None)
+        assert search(own, correlation_id=root, most=2, after=children[1]) == ([children[0], root], None)
+        assert rows_read(own) - before < 100

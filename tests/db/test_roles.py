@@ -36,7 +36,17 @@ OPERATING = {
     *("import_rows", "return_rows"),
     *("trip_breaker", "reset_breaker", "set_breaker", "set_task_policy", "set_queue_policy"),
 }
-READING = {"stats", "find_jobs", "health", "vitals", "depths", "explain", "task_metrics", "metrics_summary"}
+READING = {
+    "stats",
+    "find_jobs",
+    "search_jobs",
+    "health",
+    "vitals",
+    "depths",
+    "explain",
+    "task_metrics",
+    "metrics_summary",
+}
 MAY_CALL = {
     PRODUCER: EVERYONE | ENQUEUING,
     WORKER: EVERYONE | ENQUEUING | WORKING,

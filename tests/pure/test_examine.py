@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from wakeful.database.migrations.files import read_migrations
-from wakeful.observe.examine import examine, shipped_functions, shipped_relations
+from wakeful.database.migrations.files import read_migrations, read_shape
+from wakeful.observe.drift import shipped_functions, shipped_relations
+from wakeful.observe.examine import examine
 from wakeful.observe.verdict import HealthLimits, in_words, judge
 from wakeful.values.finding import Finding, worst
 
@@ -57,7 +58,9 @@ def vitals(**changed: Any) -> dict[str, Any]:
 
 
 def findings(server_facts: dict[str, Any], vital: dict[str, Any], **more: Any) -> dict[str, Finding]:
-    told = examine(server_facts, vital, **{"pooled": False, "clock_difference": 0.0, "shipped": SHIPPED, **more})
+    shape = {"shape": read_shape(), "shipped_shape": read_shape()}
+    usual = {"pooled": False, "clock_difference": 0.0, "shipped": SHIPPED, **shape}
+    told = examine(server_facts, vital, **{**usual, **more})
     return {one.name: one for one in told if one.level != "ok"}
 
 
@@ -109,9 +112,16 @@ def test_what_was_changed_by_hand_is_named() -> None:
     functions = [
         [name, "begin end" if name == "rescue" else None] for name in shipped_functions(SHIPPED) if name != "stats"
     ]
-    found = findings(server(functions=[*functions, ["mine", None]], relations=[]), vitals())["drift"]
+    found = findings(server(functions=[*functions, ["mine", None]]), vitals())["drift"]
     for part in ("function stats is missing", "function mine was added", "function rescue was changed"):
         assert part in found.told
+    assert "alert is missing" in findings(server(relations=[]), vitals())["drift"].told
+
+
+def test_what_was_only_added_is_a_warning() -> None:
+    shape = {**read_shape(), "index mine": "CREATE INDEX mine ON wakeful.job USING btree (tenant)"}
+    found = findings(server(), vitals(), shape=shape)["drift"]
+    assert (found.level, "index mine was added" in found.told) == ("warning", True)
 
 
 def test_a_queue_that_is_well_is_told_so() -> None:

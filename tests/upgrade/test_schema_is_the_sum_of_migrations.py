@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from difflib import unified_diff
 
 import pytest
 
 from tests.upgrade.catalogue import catalogue
+from tests.upgrade.shape import PATH, shape_of
 from wakeful.database.migrations import up
 from wakeful.database.migrations.files import SQL
 from wakeful.testing import Database, Databases
@@ -25,6 +27,13 @@ def test_all_migrations_together_give_the_schema(databases: Databases) -> None:
     difference = list(unified_diff(written, migrated, "sql/schema", "sql/migrations", lineterm="", n=1))
     assert not difference, "\n".join(difference)
     assert len(written) > 100
+
+
+def test_the_shape_that_the_doctor_knows_is_the_one_that_migrations_give(database: Database) -> None:
+    """On every supported server: definitions must not be written differently by one of them."""
+    with database.connect() as conn:
+        found = shape_of(conn)
+    assert found == json.loads(PATH.read_text(encoding="utf-8")), "Write it anew: python -m tests.upgrade.shape"
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ _WORKER_VERBS = frozenset(
     )
 )
 _READING_VERBS = frozenset(
-    ("stats", "find_jobs", "health", "vitals", "depths", "explain", "task_metrics", "metrics_summary")
+    ("stats", "find_jobs", "search_jobs", "health", "vitals", "depths", "explain", "task_metrics", "metrics_summary")
 )
 
 

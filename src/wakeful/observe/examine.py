@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from wakeful.observe.drift import Shape, drift
 from wakeful.observe.verdict import in_words
 from wakeful.values.finding import Finding
 
@@ -16,14 +16,17 @@ OLDEST_VERSION: Final = 150_000
 ROLES: Final = ("wakeful_operator", "wakeful_producer", "wakeful_viewer", "wakeful_worker")
 SNAPSHOT_SECONDS: Final = 300
 CLOCK_SECONDS: Final = 1.0
-_FUNCTION: Final = re.compile(
-    r"\bcreate (?:or replace )?function wakeful\.(\w+)\s*\(.*?(?:\bas (\$\w*\$)(.*?)\2|\breturn\b|\bbegin atomic\b)",
-    re.DOTALL,
-)
 
 
 def examine(
-    server: Facts, vitals: Facts, *, pooled: bool, clock_difference: float, shipped: Iterable[str]
+    server: Facts,
+    vitals: Facts,
+    *,
+    pooled: bool,
+    clock_difference: float,
+    shipped: Sequence[str],
+    shape: Shape,
+    shipped_shape: Shape,
 ) -> list[Finding]:
     """Everything that was looked at. `shipped` are the texts of the migrations, oldest first."""
     return [
@@ -38,7 +41,7 @@ def examine(
         _notify(vitals["notify_queue"]),
         _connections(vitals),
         _indexes(server, list(shipped)),
-        _drift(server, list(shipped)),
+        drift(server, list(shipped), shape, shipped_shape),
         _roles(server["roles"] or []),
     ]
 
@@ -154,43 +157,6 @@ def _indexes(server: Facts, shipped: list[str]) -> Finding:
     return Finding("indexes", "ok", f"All {len(wanted)} indexes are there.")
 
 
-def _drift(server: Facts, shipped: list[str]) -> Finding:
-    wanted, relations = shipped_functions(shipped), shipped_relations(shipped)
-    there: dict[str, set[str]] = {}
-    for name, source in server["functions"] or []:
-        there.setdefault(name, set()).add("" if source is None else _print_of(source))
-    found = [
-        *(f"function {name} is missing" for name in sorted(wanted.keys() - there.keys())),
-        *(f"function {name} was added" for name in sorted(there.keys() - wanted.keys())),
-        *(
-            f"function {name} was changed"
-            for name in sorted(wanted.keys() & there.keys())
-            if there[name] - wanted[name]
-        ),
-        *(f"{name} is missing" for name in sorted(relations - set(server["relations"] or []))),
-    ]
-    if found:
-        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-        remedy = "Undo what was changed by hand: `wakeful migrate sql` prints what was shipped."
-        return Finding("drift", "failing", f"The schema is not as shipped: {', '.join(found[:5])}{more}.", remedy)
-    return Finding("drift", "ok", "The schema is as shipped.")
-
-
-def shipped_functions(shipped: Iterable[str]) -> dict[str, set[str]]:
-    """The fingerprints of each function's text; empty ones where it has none to compare."""
-    prints: dict[str, set[str]] = {}
-    for text in shipped:
-        for name, _, source in _FUNCTION.findall(text):
-            prints.setdefault(name, {""}).add(_print_of(source) if source else "")
-    return prints
-
-
-def shipped_relations(shipped: Iterable[str]) -> set[str]:
-    """The tables and views that migrations make."""
-    made = r"\bcreate (?:unlogged )?(?:table|view) wakeful\.(\w+)\b(?! partition of)"
-    return {name for text in shipped for name in re.findall(made, text)} - {"finished_job_default"}
-
-
 def _roles(there: Iterable[str]) -> Finding:
     if missing := [name for name in ROLES if name not in there]:
         remedy = f"As a superuser: create role {missing[0]}; then grant it what `wakeful migrate sql` lists."
@@ -200,7 +166,3 @@ def _roles(there: Iterable[str]) -> Finding:
 
 def _as_shipped(what: str, name: str) -> str:
     return f"`wakeful migrate sql` prints what was shipped: run its `{what} {name} …`."
-
-
-def _print_of(source: str) -> str:
-    return hashlib.md5(source.strip().encode(), usedforsecurity=False).hexdigest()

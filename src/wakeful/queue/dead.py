@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 from uuid import UUID
 
 from wakeful.database.session import Database
 from wakeful.queue.presence import as_id
-from wakeful.queue.script import Script, Sleep, aplay, play
+from wakeful.queue.script import Script, aplay, play
+from wakeful.queue.sweep import AT_ONCE, Act, Refused, Told, not_told, sweep, together
 from wakeful.statements import operate, read_fleet
 from wakeful.statements.read import JobFilter
 from wakeful.statements.statement import Statement
 from wakeful.values.duration import nonnegative_duration
-from wakeful.values.errors import InvalidOption, JobNotFound, WakefulError
+from wakeful.values.errors import InvalidOption, JobNotFound
 from wakeful.values.number import real_number
 from wakeful.values.report import DeadLetter
 
-LETTERS_AT_ONCE: Final = 200
-
 T = TypeVar("T")
-Act = Callable[[Sequence[UUID]], Statement[int]]
-Told = Callable[[int], None]
-"""Is told how many more were seen to."""
-Refused = Callable[[WakefulError], None]
-"""Is told why one of them could not be."""
-
-
-def _not_told(_: object) -> None:
-    """Nobody wants to know."""
 
 
 class LetterFilter(TypedDict, total=False):
@@ -54,49 +43,26 @@ def act_on_all(
     act: Act,
     *,
     rate: float | None = None,
-    told: Told = _not_told,
-    refused: Refused = _not_told,
+    told: Told = not_told,
+    refused: Refused = not_told,
 ) -> Script[int]:
-    """Do it to all that are meant, a portion a transaction, `rate` a second at most; the answer is to how many.
+    """Do it to all that are meant, `rate` a second at most; the answer is to how many."""
 
-    Each is seen to once, and what was done stays done: who is interrupted calls it again.
-    """
-    size = LETTERS_AT_ONCE if rate is None else max(1, min(LETTERS_AT_ONCE, int(rate)))
-    began, seen, done, after = time.monotonic(), 0, 0, None
-    while True:
-        ids: list[UUID] = yield read_fleet.dead_letter_page(wanted, acknowledged=acknowledged, limit=size, after=after)
-        if not ids:
-            return done
-        done += yield from _portion(ids, act, refused)
-        told(len(ids))
-        seen, after = seen + len(ids), ids[-1]
-        if rate is not None and (ahead := seen / rate - (time.monotonic() - began)) > 0:
-            yield Sleep(None, ahead)
+    def page(size: int, after: UUID | None) -> Statement[list[UUID]]:
+        return read_fleet.dead_letter_page(wanted, acknowledged=acknowledged, limit=size, after=after)
+
+    return sweep(page, lambda ids: together(ids, act, refused), rate=rate, told=told)
 
 
-def act_on_ids(ids: Iterable[UUID | str], act: Act, refused: Refused = _not_told) -> Script[int]:
+def act_on_ids(ids: Iterable[UUID | str], act: Act, refused: Refused = not_told) -> Script[int]:
     """Do it to these; JobNotFound, and nothing done, when one of them is unknown."""
     meant = list(dict.fromkeys(as_id(id) for id in ids))
     for id in meant:
         if (yield read_fleet.dead_letter(id)) is None:
             raise JobNotFound(id, message=f"There is no dead letter {id}. Find it with `wakeful dead list`.")
     done = 0
-    for start in range(0, len(meant), LETTERS_AT_ONCE):
-        done += yield from _portion(meant[start : start + LETTERS_AT_ONCE], act, refused)
-    return done
-
-
-def _portion(ids: Sequence[UUID], act: Act, refused: Refused) -> Script[int]:
-    """One statement for all of them; where it is refused, one for each, so that one bad job stops no other."""
-    try:
-        return int((yield act(ids)))
-    except WakefulError as error:
-        if len(ids) == 1:
-            refused(error)
-            return 0
-    done = 0
-    for id in ids:
-        done += yield from _portion([id], act, refused)
+    for start in range(0, len(meant), AT_ONCE):
+        done += yield from together(meant[start : start + AT_ONCE], act, refused)
     return done
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from wakeful.statements.read import decoded
-from wakeful.statements.statement import Row, Statement
+from wakeful.statements.statement import Row, Statement, nothing
 from wakeful.values.report import Depth
 
 Facts = Mapping[str, Any]
@@ -35,6 +35,37 @@ select pg_catalog.jsonb_build_object(
   from pg_catalog.pg_index i join pg_catalog.pg_class c on c.oid = i.indexrelid
   where c.relnamespace = 'wakeful'::pg_catalog.regnamespace and not c.relispartition)
 )::text
+"""
+
+
+# Names in definitions are written with their schema only where they are not found without it.
+_PLAIN = "select pg_catalog.set_config('search_path', 'pg_catalog', true)"
+
+_SHAPE = """
+with relation as (
+ select c.oid, c.relname from pg_catalog.pg_class c
+ where c.relnamespace = 'wakeful'::pg_catalog.regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
+)
+-- Without quotes: which names are keywords, and are quoted, differs between versions.
+select pg_catalog.json_object_agg(s.name, pg_catalog.replace(s.told, '"', ''))::text from (
+ select pg_catalog.format('column %%s.%%s', r.relname, a.attname) as name,
+  pg_catalog.concat_ws(' ', pg_catalog.format_type(a.atttypid, a.atttypmod), case when a.attnotnull then 'not null' end,
+   'default ' || pg_catalog.pg_get_expr(d.adbin, d.adrelid), case when a.attidentity <> '' then 'identity' end) as told
+ from relation r join pg_catalog.pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped
+ left join pg_catalog.pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+ union all
+ select pg_catalog.format('constraint %%s', c.conname), pg_catalog.format('on %%s %%s',
+   coalesce(r.relname, c.contypid::pg_catalog.regtype::text), pg_catalog.pg_get_constraintdef(c.oid))
+ from pg_catalog.pg_constraint c left join relation r on r.oid = c.conrelid
+ where c.connamespace = 'wakeful'::pg_catalog.regnamespace and c.contype in ('c', 'f', 'p', 'u', 'x')
+  and (r.oid is not null or c.contypid <> 0)
+ union all
+ select pg_catalog.format('index %%s', c.relname), pg_catalog.pg_get_indexdef(i.indexrelid)
+ from pg_catalog.pg_index i join relation r on r.oid = i.indrelid join pg_catalog.pg_class c on c.oid = i.indexrelid
+ union all
+ select pg_catalog.format('trigger %%s', t.tgname), pg_catalog.pg_get_triggerdef(t.oid)
+ from pg_catalog.pg_trigger t join relation r on r.oid = t.tgrelid where not t.tgisinternal
+) s
 """
 
 
@@ -65,6 +96,16 @@ def explain(id: UUID) -> Statement[Facts]:
 def server() -> Statement[Facts]:
     """The server's version and settings, and what our schema consists of there."""
     return Statement(_SERVER, {}, _facts)
+
+
+def plain_names() -> Statement[None]:
+    """Have this transaction's definitions written alike, whatever the role's search_path."""
+    return Statement(_PLAIN, {}, nothing)
+
+
+def shape() -> Statement[Mapping[str, str]]:
+    """Our tables' columns, constraints, indexes and triggers, as the server defines them. After `plain_names`."""
+    return Statement(_SHAPE, {}, _facts)
 
 
 def backend() -> Statement[int]:

@@ -40,6 +40,24 @@ def requeued(actor: str | None) -> Callable[[Sequence[UUID]], Statement[int]]:
     return lambda ids: _counted(requeue(ids, actor), len)
 
 
+def hurried(actor: str | None) -> Callable[[Sequence[UUID]], Statement[int]]:
+    """As `retry_now`, for many; the answer is how many were made ready."""
+    return lambda ids: Statement(
+        "select count(*) from unnest(%(ids)s::uuid[]) i(id) where wakeful.retry_now(i.id, %(actor)s::text)",
+        {"ids": list(ids), "actor": actor},
+        first_value,
+    )
+
+
+def buried(reason: str, actor: str | None) -> Callable[[Sequence[UUID]], Statement[int]]:
+    """As `bury`, for many; the answer is how many."""
+    return lambda ids: Statement(
+        "select wakeful.bury(i.id, %(reason)s::text, %(actor)s::text) from unnest(%(ids)s::uuid[]) i(id)",
+        {"ids": list(ids), "reason": reason, "actor": actor},
+        len,
+    )
+
+
 def acknowledged(actor: str | None) -> Callable[[Sequence[UUID]], Statement[int]]:
     """As `acknowledge`; the answer is how many were not yet."""
     return lambda ids: _counted(acknowledge(ids, actor), lambda answers: sum(answers.values()))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from wakeful.statements.statement import Row, Statement
@@ -34,9 +34,20 @@ class JobFilter:
     younger: timedelta | None = None
     older: timedelta | None = None
 
+    def of(self, states: Sequence[str]) -> JobFilter:
+        """The same, in these states."""
+        return replace(self, states=states)
+
     def params(self) -> dict[str, object]:
         """As parameters of a statement."""
         return {**asdict(self), "states": None if self.states is None else list(self.states)}
+
+
+class Search(NamedTuple):
+    """What a search has found, and the id behind which to go on where its time was over; None: it came to its end."""
+
+    ids: tuple[UUID, ...]
+    reached: UUID | None
 
 
 _COLUMNS = """select id, task, queue, state, priority, payload::text, result::text, attempt, max_attempts,
@@ -47,15 +58,45 @@ _COLUMNS = """select id, task, queue, state, priority, payload::text, result::te
 _ONE = f"""{_COLUMNS}
 from wakeful.jobs where id = %(id)s::uuid"""
 
-_PAGE = f"""{_COLUMNS}
-from wakeful.find_jobs(%(states)s::text[], %(task)s::text, %(queue)s::text, %(tenant)s::text,
+_MEANT = """%(states)s::text[], %(task)s::text, %(queue)s::text, %(tenant)s::text,
  %(correlation_id)s::uuid, %(error)s::text, %(payload)s::jsonb, %(since)s::timestamptz,
- %(before)s::timestamptz, %(younger)s::interval, %(older)s::interval, %(after)s::uuid, %(limit)s::integer)"""
+ %(before)s::timestamptz, %(younger)s::interval, %(older)s::interval, %(after)s::uuid, %(limit)s::integer"""
+
+_PAGE = f"""{_COLUMNS}
+from wakeful.find_jobs({_MEANT})"""
+
+_SEARCH = f"select ids, reached from wakeful.search_jobs({_MEANT}, %(patience)s::interval)"
+
+_THESE = f"""{_COLUMNS}
+from wakeful.jobs where id = any (%(ids)s::uuid[]) order by id desc"""
 
 
 def jobs(wanted: JobFilter, *, limit: int, after: UUID | None = None) -> Statement[list[JobReport]]:
     """A page of jobs, the newest ids first; `after` is the last id of the page before."""
     return Statement(_PAGE, {**wanted.params(), "limit": limit, "after": after}, _reports)
+
+
+def search(
+    wanted: JobFilter, *, limit: int, after: UUID | None = None, patience: timedelta | None = None
+) -> Statement[Search]:
+    """The ids of a page of jobs, the newest first, looked for no longer than `patience`."""
+    params = {**wanted.params(), "limit": limit, "after": after, "patience": patience}
+    return Statement(_SEARCH, params, lambda rows: Search(tuple(rows[0][0]), rows[0][1]))
+
+
+def ids_of(wanted: JobFilter) -> Callable[[int, UUID | None], Statement[Sequence[UUID]]]:
+    """Pages of the ids of all that are meant: so many, behind this one."""
+
+    def page(limit: int, after: UUID | None) -> Statement[Sequence[UUID]]:
+        params = {**wanted.params(), "limit": limit, "after": after, "patience": None}
+        return Statement(_SEARCH, params, lambda rows: tuple(rows[0][0]))
+
+    return page
+
+
+def these(ids: Sequence[UUID]) -> Statement[list[JobReport]]:
+    """The jobs with these ids, the newest ids first."""
+    return Statement(_THESE, {"ids": list(ids)}, _reports)
 
 
 def job(id: UUID) -> Statement[JobReport | None]:

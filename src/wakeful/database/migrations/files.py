@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -47,6 +49,13 @@ def read_migrations(directory: Path = SHIPPED) -> tuple[Migration, ...]:
                 migration=migration.label,
             )
     return tuple(found)
+
+
+@cache
+def read_shape() -> Mapping[str, str]:
+    """Columns, constraints, indexes and triggers that all migrations together give, as a server defines them."""
+    shape: Mapping[str, str] = json.loads((SQL / "shape.json").read_text(encoding="utf-8"))
+    return shape
 
 
 def newest_version(directory: Path = SHIPPED) -> int:

@@ -43,6 +43,8 @@ def reading(dsn: str | None) -> Iterator[Asking]:
     with _connected(dsn) as conn:
         try:
             with conn.transaction():
+                # One moment for all that is asked: a job that is settled meanwhile is not missed between two tables.
+                conn.execute("set transaction isolation level repeatable read")
                 conn.execute("select set_config('statement_timeout', %s, true)", [f"{READING_SECONDS}s"])
                 yield Asking(conn)
         except psycopg.errors.QueryCanceled as error:

@@ -15,7 +15,7 @@ from wakeful.values.errors import JobNotFound, WakefulError
 
 if TYPE_CHECKING:
     from wakeful.edges.cli.asking import Asking
-    from wakeful.queue.dead import Act
+    from wakeful.queue.sweep import Act
     from wakeful.statements.read import JobFilter
     from wakeful.values.report import DeadLetter
 

@@ -15,7 +15,7 @@ from wakeful.edges.cli.options import dsn_option, json_option
 @json_option
 def doctor(dsn: str | None, as_json: bool) -> int:
     """Examine the server and the schema; exit 1 when something must be repaired."""
-    from wakeful.database.migrations.files import read_migrations
+    from wakeful.database.migrations.files import read_migrations, read_shape
     from wakeful.edges.cli.asking import reading
     from wakeful.observe.examine import examine
     from wakeful.statements import inspect
@@ -27,11 +27,15 @@ def doctor(dsn: str | None, as_json: bool) -> int:
         server = asking.run(inspect.server())
         difference = (before + time.time()) / 2 - float(server["clock"])
         vitals = asking.run(inspect.vitals())
+        asking.run(inspect.plain_names())
+        shape = asking.run(inspect.shape())
     findings = examine(
         server,
         vitals,
         pooled=pooled,
         clock_difference=difference,
         shipped=[migration.up for migration in read_migrations()],
+        shape=shape,
+        shipped_shape=read_shape(),
     )
     return show_findings(findings, {"vitals": vitals}, as_json)

@@ -73,6 +73,13 @@ def filter_options(command: F) -> F:
     return command
 
 
+def state_option(command: F) -> F:
+    """Adds `--state`; the command gets it as `states`."""
+    return click.option(
+        "--state", "states", multiple=True, metavar="STATE", help="Only in this state; may be repeated."
+    )(command)
+
+
 def page_options(command: F) -> F:
     """Adds `--limit` and `--after`."""
     after = click.option("--after", type=click.UUID, metavar="ID", help="Go on behind this id.")

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import click
 
-from wakeful.edges.cli.acts import by_option, each, reason_option
-from wakeful.edges.cli.filters import filter_options, job_filter, page_options
+from wakeful.edges.cli.filters import filter_options, job_filter, page_options, state_option
+from wakeful.edges.cli.job_acts import bury, cancel, retry
 from wakeful.edges.cli.options import dsn_option, json_option
 
 if TYPE_CHECKING:
-    from wakeful.edges.cli.asking import Asking
     from wakeful.values.job import JobReport
 
-ids_argument = click.argument("ids", metavar="ID…", type=click.UUID, nargs=-1, required=True)
+SEARCH_SECONDS: Final = 0.5
 
 
 @click.group()
@@ -24,8 +24,12 @@ def jobs() -> None:
     """Find jobs, and cancel, retry or bury them."""
 
 
+for command in (cancel, retry, bury):
+    jobs.add_command(command)
+
+
 @jobs.command("list")
-@click.option("--state", "states", multiple=True, metavar="STATE", help="Only in this state; may be repeated.")
+@state_option
 @filter_options
 @page_options
 @dsn_option
@@ -35,16 +39,20 @@ def list_jobs(
 ) -> None:
     """List jobs, the newest first.
 
-    STATE is scheduled, ready, running, completed, dead or cancelled, or pending, live or finished.
+    STATE is scheduled, ready, running, completed, dead or cancelled, or pending, live or finished. In a long history a
+    filter may mean few jobs: after half a second you are told how far it has come, and how to go on.
     """
     from wakeful.edges.cli.asking import reading
     from wakeful.statements import read
 
     wanted = job_filter(states, **chosen)
     with reading(dsn) as asking:
-        found = asking.run(read.jobs(wanted, limit=limit, after=after))
+        search = asking.run(read.search(wanted, limit=limit, after=after, patience=timedelta(seconds=SEARCH_SECONDS)))
+        found = asking.run(read.these(search.ids)) if search.ids else []
     _print_jobs(found, as_json)
-    if len(found) == limit and not as_json:
+    if search.reached is not None:
+        click.echo(f"Older jobs were not looked at yet: go on with --after {search.reached}.", err=True)
+    elif len(found) == limit and not as_json:
         click.echo(f"There may be more: add --after {found[-1].id}.", err=True)
 
 
@@ -67,57 +75,6 @@ def show(id: UUID, dsn: str | None, as_json: bool) -> None:
         print_json(found)
     else:
         print_facts(_facts(found))
-
-
-@jobs.command()
-@ids_argument
-@reason_option
-@by_option
-@dsn_option
-@json_option
-def cancel(ids: Sequence[UUID], reason: str | None, actor: str | None, dsn: str | None, as_json: bool) -> int:
-    """Cancel jobs: a waiting one at once, a running one by asking its worker to stop it."""
-    from wakeful.queue import operating
-    from wakeful.queue.script import play
-
-    def act(asking: Asking, id: UUID) -> dict[str, object]:
-        return {"answer": play(asking, operating.cancel(id, reason, actor))}
-
-    return each(ids, dsn, as_json, act)
-
-
-@jobs.command()
-@ids_argument
-@by_option
-@dsn_option
-@json_option
-def retry(ids: Sequence[UUID], actor: str | None, dsn: str | None, as_json: bool) -> int:
-    """Start jobs as soon as can be: what waits is made ready, what is over is put back as a new job."""
-    from wakeful.queue import operating
-    from wakeful.queue.script import play
-
-    def act(asking: Asking, id: UUID) -> dict[str, object]:
-        started = play(asking, operating.retry(id, actor))
-        return {"answer": "ready"} if started == id else {"answer": "requeued", "as": started}
-
-    return each(ids, dsn, as_json, act)
-
-
-@jobs.command()
-@ids_argument
-@reason_option
-@by_option
-@dsn_option
-@json_option
-def bury(ids: Sequence[UUID], reason: str | None, actor: str | None, dsn: str | None, as_json: bool) -> int:
-    """Move waiting jobs to the dead letters."""
-    from wakeful.statements import operate
-
-    def act(asking: Asking, id: UUID) -> dict[str, object]:
-        asking.run(operate.bury(id, reason or "buried by hand", actor))
-        return {"answer": "buried"}
-
-    return each(ids, dsn, as_json, act)
 
 
 def _print_jobs(found: Sequence[JobReport], as_json: bool) -> None:

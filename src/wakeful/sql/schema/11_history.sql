@@ -36,6 +36,8 @@ create table wakeful.finished_job (
 ) partition by range (finished_at);
 
 create index finished_job_id on wakeful.finished_job (id);
+-- All that came of one request. A job that began one has its own id for it, and pays nothing here.
+create index finished_job_correlation on wakeful.finished_job (correlation_id, id) where correlation_id <> id;
 create index finished_job_finished_at on wakeful.finished_job using brin (finished_at);
 
 create table wakeful.finished_job_default partition of wakeful.finished_job default;

@@ -23,7 +23,7 @@ begin
             ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
                 'snooze', 'release', 'extend', 'extend_1', 'register_1', 'declare_1', 'beat_1', 'held_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
                 'expire', 'make_days', 'drop_days', 'fold_tally', 'fire_1', 'declare_schedules_1']),
-            ('viewer', 'execute', 'function', array['stats', 'find_jobs']),
+            ('viewer', 'execute', 'function', array['stats', 'find_jobs', 'search_jobs']),
             ('viewer', 'select', 'table', array['imports']),
             ('operator', 'execute', 'function', array['import_rows', 'return_rows']),
             ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'queues', 'workers', 'controls', 'audits', 'schedules', 'breakers', 'policies']),
