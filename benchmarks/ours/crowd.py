@@ -17,6 +17,19 @@ def add_finished(conn: Connection, jobs: int) -> None:
     )
 
 
+def add_past(conn: Connection, jobs: int) -> None:
+    """Completed jobs of eight days, a partition each, half of them in requests that others began; one is `rare`."""
+    conn.execute(
+        """insert into wakeful.finished_job (id, queue, task, state, rank, attempt, max_attempts, epoch, run_at,
+            started_at, finished_at, created_at, worker_id, correlation_id, payload)
+        select i.id, 'default', case when i.n = 0 then 'rare' when i.n %% 5 = 0 then 'mail' else 'noop' end, 3, 0, 1, 5,
+            1, now(), now(), now() + i.n * interval '8 days' / %(jobs)s, now(), gen_random_uuid(),
+            case when i.n %% 2 = 0 then i.id else gen_random_uuid() end, jsonb_build_object('n', i.n)
+        from (select n, wakeful.new_id() as id from generate_series(0, %(jobs)s - 1) n) i""",
+        {"jobs": jobs},
+    )
+
+
 def add_scheduled(conn: Connection, jobs: int) -> None:
     """Jobs of the measured task and queue, due from tomorrow on."""
     _add_live(conn, jobs, "noop", "0", "now() + interval '1 day' + n * interval '1 second'", "null")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -38,18 +39,19 @@ class Asking:
 
 
 @contextmanager
-def reading(dsn: str | None) -> Iterator[Asking]:
-    """Ask statements that only read; one that takes longer than a person waits is stopped, and told."""
+def reading(dsn: str | None, patience: timedelta = timedelta(0)) -> Iterator[Asking]:
+    """Ask statements that only read; what takes longer than a person waits, beyond `patience`, is stopped, and told."""
+    seconds = READING_SECONDS + patience.total_seconds()
     with _connected(dsn) as conn:
         try:
             with conn.transaction():
                 # One moment for all that is asked: a job that is settled meanwhile is not missed between two tables.
                 conn.execute("set transaction isolation level repeatable read")
-                conn.execute("select set_config('statement_timeout', %s, true)", [f"{READING_SECONDS}s"])
+                conn.execute("select set_config('statement_timeout', %s, true)", [f"{seconds * 1000:.0f}ms"])
                 yield Asking(conn)
         except psycopg.errors.QueryCanceled as error:
             raise Refused(
-                f"The answer took longer than {READING_SECONDS} s, so it was given up. "
+                f"The answer took longer than {seconds:g} s, so it was given up. "
                 "Ask for less: --since 1h, --state, --task or a smaller --limit."
             ) from error
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import click
 
 from wakeful.edges.cli.filters import filter_options, job_filter, page_options, state_option
+from wakeful.edges.cli.health import span
 from wakeful.edges.cli.job_acts import bury, cancel, retry
 from wakeful.edges.cli.options import dsn_option, json_option
 
 if TYPE_CHECKING:
     from wakeful.values.job import JobReport
-
-SEARCH_SECONDS: Final = 0.5
 
 
 @click.group()
@@ -32,26 +31,41 @@ for command in (cancel, retry, bury):
 @state_option
 @filter_options
 @page_options
+@click.option(
+    "--patience",
+    type=span,
+    default="500ms",
+    show_default=True,
+    metavar="SPAN",
+    help="Search a long history no longer than this.",
+)
 @dsn_option
 @json_option
 def list_jobs(
-    states: tuple[str, ...], limit: int, after: UUID | None, dsn: str | None, as_json: bool, **chosen: Any
+    states: tuple[str, ...],
+    limit: int,
+    after: UUID | None,
+    patience: timedelta,
+    dsn: str | None,
+    as_json: bool,
+    **chosen: Any,
 ) -> None:
     """List jobs, the newest first.
 
-    STATE is scheduled, ready, running, completed, dead or cancelled, or pending, live or finished. In a long history a
-    filter may mean few jobs: after half a second you are told how far it has come, and how to go on.
+    STATE is scheduled, ready, running, completed, dead or cancelled, or pending, live or finished. Where a filter
+    means few jobs of a long history, you are told how far the search has come, and how to go on.
     """
     from wakeful.edges.cli.asking import reading
     from wakeful.statements import read
 
     wanted = job_filter(states, **chosen)
-    with reading(dsn) as asking:
-        search = asking.run(read.search(wanted, limit=limit, after=after, patience=timedelta(seconds=SEARCH_SECONDS)))
+    with reading(dsn, patience) as asking:
+        search = asking.run(read.search(wanted, limit=limit, after=after, patience=patience))
         found = asking.run(read.these(search.ids)) if search.ids else []
     _print_jobs(found, as_json)
     if search.reached is not None:
-        click.echo(f"Older jobs were not looked at yet: go on with --after {search.reached}.", err=True)
+        told = f"go on with --after {search.reached}, or search for longer: --patience 30s."
+        click.echo(f"Older jobs were not looked at yet: {told}", err=True)
     elif len(found) == limit and not as_json:
         click.echo(f"There may be more: add --after {found[-1].id}.", err=True)
 

@@ -34,6 +34,8 @@ declare
     portions integer[] := array[search_jobs.most, search_jobs.most, search_jobs.most];
     portion integer;
     place integer;
+    -- Of a correlation's finished jobs, which an index knows, the next.
+    among uuid[];
     walked uuid[];
     met uuid[];
 begin
@@ -69,6 +71,17 @@ begin
                 where (numbers <> array[2]::smallint[] or j.state = 2) and (looked[1] is null or j.id < looked[1])
                 order by j.id desc limit portion) c;
         elsif place = 2 then
+            if search_jobs.correlation_id is not null then
+                among := array(
+                    select u.id from (
+                        (select f.id from wakeful.finished_job f
+                        where f.correlation_id = search_jobs.correlation_id and f.correlation_id <> f.id
+                          and (looked[2] is null or f.id < looked[2]) order by f.id desc limit portion)
+                        union all
+                        (select f.id from wakeful.finished_job f
+                        where f.id = search_jobs.correlation_id and (looked[2] is null or f.id < looked[2]))
+                    ) u order by u.id desc limit portion);
+            end if;
             select array_agg(c.id), array_agg(c.id) filter (where c.state = any (numbers)
               and (search_jobs.task is null or c.task = search_jobs.task)
               and (search_jobs.queue is null or c.queue = search_jobs.queue)
@@ -78,21 +91,11 @@ begin
               and (search_jobs.payload is null or c.payload @> search_jobs.payload)
               and (first is null or c.created_at >= first) and (last is null or c.created_at < last))
             into walked, met from (
-                select u.* from (
-                    -- What was created since then finished since then: whole days need not be read.
-                    (select f.* from wakeful.finished_job f
-                    where search_jobs.correlation_id is null and (first is null or f.finished_at >= first)
-                      and (looked[2] is null or f.id < looked[2]) order by f.id desc limit portion)
-                    union all
-                    (select f.* from wakeful.finished_job f
-                    where f.correlation_id = search_jobs.correlation_id and f.correlation_id <> f.id
-                      and (first is null or f.finished_at >= first)
-                      and (looked[2] is null or f.id < looked[2]) order by f.id desc limit portion)
-                    union all
-                    (select f.* from wakeful.finished_job f
-                    where f.id = search_jobs.correlation_id and f.correlation_id = f.id
-                      and (looked[2] is null or f.id < looked[2]))
-                ) u order by u.id desc limit portion) c;
+                -- What was created since then finished since then: whole days need not be read.
+                select f.* from wakeful.finished_job f
+                where (among is null or f.id = any (among)) and (first is null or f.finished_at >= first)
+                  and (looked[2] is null or f.id < looked[2]) order by f.id desc limit portion) c;
+            walked := coalesce(among, walked);
         else
             select array_agg(c.id), array_agg(c.id) filter (where (search_jobs.task is null or c.task = search_jobs.task)
               and (search_jobs.queue is null or c.queue = search_jobs.queue)
