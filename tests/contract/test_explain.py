@@ -27,7 +27,7 @@ def test_an_unknown_id_is_refused(db: Session) -> None:
 def test_a_scheduled_job_says_when_it_is_due_and_why(db: Session) -> None:
     register(db)
     asked = enqueue(db, delay="90 seconds")
-    assert "asked for at that time: it is due in 1.5 min" in told(db, asked)
+    assert "It was enqueued for later: it is due in 1 min 30 s" in told(db, asked)
     held = started(db)
     fail(db, held, retry_in="1 hour", code="Timeout", message="too slow")
     assert "Attempt 1 of 5 failed (Timeout: too slow); it is tried again: it is due in" in told(db, held.id)

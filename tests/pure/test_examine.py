@@ -10,8 +10,10 @@ import pytest
 from wakeful.database.migrations.files import read_migrations, read_shape
 from wakeful.observe.drift import shipped_functions, shipped_relations
 from wakeful.observe.examine import examine
-from wakeful.observe.verdict import HealthLimits, in_words, judge
+from wakeful.observe.verdict import HealthLimits, judge
+from wakeful.values.alert import Alert
 from wakeful.values.finding import Finding, worst
+from wakeful.values.wording import in_words
 
 SHIPPED = [migration.up for migration in read_migrations()]
 WELL: dict[str, Any] = {
@@ -135,7 +137,7 @@ def test_a_queue_that_is_well_is_told_so() -> None:
         ({"workers_alive": 0, "jobs_wait": False, "oldest_ready": None}, "ok", "0 workers alive"),
         ({"workers_lapsed": 2}, "warning", "2 stopped beating"),
         ({"workers_degraded": ["a:1"]}, "warning", "do not reach a:1"),
-        ({"oldest_ready": {**WELL["oldest_ready"], "seconds": 301}}, "failing", "waits for 5.02 min"),
+        ({"oldest_ready": {**WELL["oldest_ready"], "seconds": 301}}, "failing", "has waited for 5 min 1 s"),
         ({"orphans": [{"task": "t", "queue": "q"}]}, "failing", "No worker alive serves t (queue q)"),
         ({"stuck": [{"id": "i", "task": "t"}]}, "failing", "1 job ran for longer than 1 h: i (t)"),
         ({"dead_unacknowledged": 1}, "warning", "1 dead letter is unseen"),
@@ -145,7 +147,11 @@ def test_a_queue_that_is_well_is_told_so() -> None:
             "warning",
             "Task t is paused by ann",
         ),
-        ({"breakers_open": [{"name": "mail", "state": "half_open", "since": "noon"}]}, "warning", "mail is half open"),
+        (
+            {"breakers_open": [{"name": "mail", "state": "half_open", "since": "2026-11-16T03:00:00+00:00"}]},
+            "warning",
+            "mail is half open",
+        ),
     ],
 )
 def test_health_is_judged(changed: dict[str, Any], level: str, part: str) -> None:
@@ -157,4 +163,31 @@ def test_health_is_judged(changed: dict[str, Any], level: str, part: str) -> Non
 
 def test_spans_are_told_in_words() -> None:
     spans = (0.25, 59.0, 61.0, 3 * 3600.0, timedelta(days=9).total_seconds())
-    assert [in_words(seconds) for seconds in spans] == ["0.25 s", "59 s", "1.02 min", "3 h", "9 days"]
+    assert [in_words(seconds) for seconds in spans] == ["0.25 s", "59 s", "1 min 1 s", "3 h", "9 days"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "subject", "number", "threshold", "told", "over"),
+    [
+        ("depth", "mail", 12, 10, "12 jobs of mail are ready, more than 10.", "too many ready jobs of mail"),
+        ("age", "mail", 90, 60, "The oldest ready job of mail has waited for 1 min 30 s, longer", "ready jobs of mail"),
+        ("failure_rate", "mail", 0.43, 0.1, "43% of the runs of mail failed, more than 10%.", "failures of mail"),
+        ("dead_letters", "", 3, 0, "3 dead letters are unseen, more than 0.", "unseen dead letters"),
+        (
+            "no_worker",
+            "slow",
+            60,
+            1,
+            "No worker alive serves queue slow, whose jobs have waited for 1 min.",
+            "queue slow",
+        ),
+        ("breaker", "smtp", 1, 1, "Breaker smtp is open: its jobs wait.", "breaker smtp was open"),
+        ("snapshot", "", 7200, 3600, "A transaction has been open for 2 h: vacuum", "a long transaction"),
+        ("mine", "x", 2, 1, "mine of x is 2, and 1 is the limit.", "mine of x"),
+    ],
+)
+def test_an_alert_is_a_sentence(rule: str, subject: str, number: float, threshold: float, told: str, over: str) -> None:
+    assert Alert(rule, subject, number, threshold, fired=True).sentence.startswith(told)
+    cleared = Alert(rule, subject, number, threshold, fired=False).sentence
+    assert cleared.startswith("Over: ")
+    assert over in cleared

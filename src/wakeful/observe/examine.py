@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from wakeful.observe.drift import Shape, drift
-from wakeful.observe.verdict import in_words
 from wakeful.values.finding import Finding
+from wakeful.values.wording import in_words
 
 Facts = Mapping[str, Any]
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from wakeful.observe.verdict import in_words
+from wakeful.observe.verdict import on_the_clock
+from wakeful.values.wording import in_words
 
 Facts = Mapping[str, Any]
 MOST_AHEAD = 1000
@@ -28,7 +29,7 @@ def answer(facts: Facts) -> list[str]:
         case "scheduled":
             told = [_scheduled(job, now), *_gates(facts)]
         case "ready":
-            told = [f"It is ready since {_ago(job['ready_at'], now)}.", *_why_not_started(facts)]
+            told = [f"It has been ready for {_ago(job['ready_at'], now)}.", *_why_not_started(facts)]
         case "running":
             told = list(_running(facts, now))
         case "completed":
@@ -51,13 +52,13 @@ def timeline(facts: Facts) -> list[Moment]:
     job = facts["job"]
     moments = [Moment(moment(job["created_at"]), _made(job))]
     for one in job["attempts"] or ():
-        moments.append(Moment(moment(one["started_at"]), f"attempt {one['attempt']} started by {one['worker_id']}"))
+        moments.append(
+            Moment(moment(one["started_at"]), f"attempt {one['attempt']} started by {_name(facts, one['worker_id'])}")
+        )
         moments.append(Moment(moment(one["ended_at"]), f"attempt {one['attempt']} {one['outcome']}{_error(one)}"))
-    if job["state"] == "running":
-        holder = (facts.get("holder") or {}).get("name") or job["worker_id"]
+    if job["state"] in ("running", "completed"):
+        holder = _name(facts, job["worker_id"])
         moments.append(Moment(moment(job["started_at"]), f"attempt {job['attempt']} started by {holder}"))
-    elif job["state"] == "completed":
-        moments.append(Moment(moment(job["started_at"]), f"attempt {job['attempt']} started by {job['worker_id']}"))
     moments += [Moment(moment(act["at"]), f"{act['act']} by {act['actor']}") for act in facts["acts"]]
     if job["finished_at"] is not None:
         moments.append(Moment(moment(job["finished_at"]), str(job["state"])))
@@ -65,18 +66,23 @@ def timeline(facts: Facts) -> list[Moment]:
     return sorted(moments, key=lambda one: one.at)
 
 
+def _name(facts: Facts, worker_id: str) -> str:
+    """The worker's, while it is on the list; its id after that."""
+    return str((facts.get("names") or {}).get(worker_id, worker_id))
+
+
 def _scheduled(job: Facts, now: datetime) -> str:
     wait = (moment(job["run_at"]) - now).total_seconds()
-    due = f"due in {in_words(wait)}" if wait > 0 else f"due since {in_words(-wait)}, and about to be made ready"
+    due = f"due in {in_words(wait)}" if wait > 0 else f"overdue by {in_words(-wait)}, and about to be made ready"
     last = (job["attempts"] or [{}])[-1]
     match last.get("outcome"):
         case None:
-            why = "It was asked for at that time"
+            why = "It was enqueued for later"
         case "snoozed":
             why = f"Its handler snoozed it{_because(last.get('message'))}"
         case outcome:
             why = f"Attempt {last['attempt']} of {job['max_attempts']} {outcome}{_error(last)}; it is tried again"
-    return f"{why}: it is {due} ({job['run_at']})."
+    return f"{why}: it is {due} ({on_the_clock(job['run_at'])})."
 
 
 def _why_not_started(facts: Facts) -> Iterator[str]:
@@ -104,12 +110,13 @@ def _gates(facts: Facts) -> Iterator[str]:
     for one in facts["paused"]:
         option = "--task " if one["kind"] == "task" else ""
         yield (
-            f"{one['kind'].capitalize()} {one['name']} is paused by {one['by']} since {one['since']}"
+            f"{one['kind'].capitalize()} {one['name']} is paused by {one['by']} since {on_the_clock(one['since'])}"
             f"{_because(one['reason'])}: go on with `wakeful queues resume {option}{one['name']}`."
         )
     for one in facts.get("breakers", ()):
-        until = f" until {one['until']}" if one.get("until") else ""
-        yield f"Breaker {one['name']} is {one['state'].replace('_', ' ')}{until}: see `wakeful breakers list`."
+        until = f" until {on_the_clock(one['until'])}" if one.get("until") else ""
+        advice = f"if the service is back, `wakeful breakers reset {one['name']}`."
+        yield f"Breaker {one['name']} is {one['state'].replace('_', ' ')}{until}: {advice}"
     for one in facts.get("limits", ()):
         if one.get("seconds") is not None:
             yield f"The rate of {one['name']} lets the next one start in {in_words(one['seconds'])}."
@@ -136,7 +143,8 @@ def _held(limit: Facts) -> str:
 def _running(facts: Facts, now: datetime) -> Iterator[str]:
     job, holder = facts["job"], facts["holder"]
     who = holder["name"] if holder else f"{job['worker_id']} (a loop of someone's own)"
-    yield f"It runs since {_ago(job['started_at'], now)}, start {job['attempt']} of {job['max_attempts']}, at {who}."
+    start = f"start {job['attempt']} of {job['max_attempts']}"
+    yield f"It has been running for {_ago(job['started_at'], now)}, {start}, at {who}."
     if job["progress"]:
         told = job["progress"].get("message")
         yield f"It says that it is {job['progress'].get('percent')} % done{f': {told}' if told else ''}."
@@ -152,7 +160,7 @@ def _dead(facts: Facts, now: datetime) -> Iterator[str]:
     job, letter = facts["job"], facts.get("letter") or {}
     error = f"{job['last_error_code']}: {job['last_error_message']}"
     starts = f"{job['attempt']} of {job['max_attempts']} starts"
-    yield f"It is dead since {_ago(job['finished_at'], now)}, after {starts}: {error}"
+    yield f"It died {_ago(job['finished_at'], now)} ago, after {starts}: {error}"
     if letter.get("requeued_as"):
         yield f"It was put back as job {letter['requeued_as']}."
     else:

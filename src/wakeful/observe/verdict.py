@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from wakeful.values.alert import Alert
 from wakeful.values.finding import Finding
+from wakeful.values.wording import in_words
 
 Facts = Mapping[str, Any]
 MOST_COUNTED = 10_000
@@ -61,7 +63,9 @@ def _oldest(facts: Facts, most: timedelta) -> Finding:
     oldest = facts["oldest_ready"]
     if oldest is None:
         return Finding("oldest_ready", "ok", "No ready job waits to be started.")
-    told = f"The oldest ready job waits for {in_words(oldest['seconds'])} ({oldest['task']}, queue {oldest['queue']})"
+    told = (
+        f"The oldest ready job has waited for {in_words(oldest['seconds'])} ({oldest['task']}, queue {oldest['queue']})"
+    )
     if oldest["seconds"] <= most.total_seconds():
         return Finding("oldest_ready", "ok", f"{told}.")
     return Finding("oldest_ready", "failing", f"{told}.", f"Ask why: `wakeful explain {oldest['id']}`.")
@@ -97,7 +101,7 @@ def _dead(facts: Facts) -> Finding:
 
 def _breakers(facts: Facts) -> Iterator[Finding]:
     for one in facts.get("breakers_open", ()):
-        told = f"Breaker {one['name']} is {one['state'].replace('_', ' ')} since {one['since']}."
+        told = f"Breaker {one['name']} is {one['state'].replace('_', ' ')} since {on_the_clock(one['since'])}."
         yield Finding("breakers", "warning", told, f"When the service is back: `wakeful breakers reset {one['name']}`.")
 
 
@@ -105,14 +109,18 @@ def _paused(facts: Facts) -> Iterator[Finding]:
     for one in facts["paused"]:
         because = f" ({one['reason']})" if one["reason"] else ""
         option = "--task " if one["kind"] == "task" else ""
-        told = f"{one['kind'].capitalize()} {one['name']} is paused by {one['by']}{because}."
+        told = f"{one['kind'].capitalize()} {one['name']} is paused by {one['by']}{_since(one)}{because}."
         yield Finding("paused", "warning", told, f"Go on with `wakeful queues resume {option}{one['name']}`.")
+
+
+def _since(one: Facts) -> str:
+    return f" since {on_the_clock(one['since'])}" if one.get("since") else ""
 
 
 def _alerts(facts: Facts) -> Iterator[Finding]:
     for one in facts.get("alerts", ()):
-        about = f" of {one['subject']}" if one["subject"] else ""
-        told = f"Since {one['since']} {one['rule']}{about} was above {one['threshold']:g}: {one['number']:g}."
+        alert = Alert(one["rule"], one["subject"], one["number"], one["threshold"], fired=True)
+        told = f"Since {on_the_clock(one['since'])}: {alert.sentence}"
         yield Finding("alerts", "warning", told, "It clears by itself when the cause is gone.")
 
 
@@ -120,9 +128,6 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def in_words(seconds: float) -> str:
-    """A span in the largest unit that says something: 12 s, 5 min, 3 h, 9 days."""
-    for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= size * (2 if unit == "days" else 1):
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"
+def on_the_clock(text: str) -> str:
+    """A moment, as the database writes it in JSON, on this machine's clock."""
+    return f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M:%S}"

@@ -202,5 +202,5 @@ def _print_letters(found: Sequence[DeadLetter], as_json: bool) -> None:
             (one.id, one.task, one.queue, one.attempt, age(one.died_at), one.error_code, one.error_message)
             for one in found
         ],
-        spare=("QUEUE", "CODE"),
+        spare=("QUEUE", "CODE", "TRIES", "DIED"),
     )

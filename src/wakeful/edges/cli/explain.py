@@ -16,7 +16,7 @@ from wakeful.edges.cli.options import dsn_option, json_option
 def explain(id: UUID, dsn: str | None, as_json: bool) -> None:
     """Tell why a job is not running, or what happened to it, with its timeline."""
     from wakeful.edges.cli.asking import reading
-    from wakeful.edges.cli.showing import print_json
+    from wakeful.edges.cli.showing import print_hanging, print_json
     from wakeful.observe.reasons import answer, timeline
     from wakeful.statements import inspect
 
@@ -29,10 +29,10 @@ def explain(id: UUID, dsn: str | None, as_json: bool) -> None:
     job = facts["job"]
     click.echo(f"{job['task']} in queue {job['queue']} is {job['state']}.")
     for sentence in sentences:
-        click.echo(f"  {printable(sentence)}")
+        print_hanging("  ", printable(sentence))
     click.echo()
     for moment in moments:
-        click.echo(f"  {moment.at.astimezone():%Y-%m-%d %H:%M:%S}  {printable(moment.what)}")
+        print_hanging(f"  {moment.at.astimezone():%Y-%m-%d %H:%M:%S}  ", printable(moment.what))
 
 
 def printable(text: str) -> str:

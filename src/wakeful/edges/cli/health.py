@@ -60,7 +60,7 @@ def health(max_age: timedelta, stuck_after: timedelta, dsn: str | None, as_json:
 
 def show_findings(findings: Sequence[Finding], more: dict[str, object], as_json: bool) -> int:
     """Print them; the exit code says whether something fails."""
-    from wakeful.edges.cli.showing import print_json
+    from wakeful.edges.cli.showing import print_hanging, print_json
     from wakeful.values.finding import worst
 
     level = worst(findings)
@@ -69,7 +69,7 @@ def show_findings(findings: Sequence[Finding], more: dict[str, object], as_json:
         return int(level == "failing")
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
-        click.echo(f"{MARKS[finding.level]:<8} {finding.name:<{width}}  {finding.told}")
+        print_hanging(f"{MARKS[finding.level]:<8} {finding.name:<{width}}  ", finding.told)
         if finding.remedy is not None and finding.level != "ok":
-            click.echo(f"{'':<8} {'':<{width}}  → {finding.remedy}")
+            print_hanging(f"{'':<8} {'':<{width}}  → ", finding.remedy)
     return int(level == "failing")

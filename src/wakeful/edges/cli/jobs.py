@@ -106,7 +106,7 @@ def _print_jobs(found: Sequence[JobReport], as_json: bool) -> None:
             )
             for job in found
         ],
-        spare=("QUEUE", "ERROR"),
+        spare=("QUEUE", "ERROR", "TRY", "AGE"),
     )
 
 

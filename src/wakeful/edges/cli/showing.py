@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from shutil import get_terminal_size
+from textwrap import fill
+from typing import Any, Final
 from uuid import UUID
 
 import click
+
+# A column narrower than this is not worth breaking lines for.
+MOST_CUT: Final = 20
 
 
 def print_json(document: object) -> None:
@@ -37,6 +43,17 @@ def print_facts(facts: Iterable[tuple[str, object]]) -> None:
     width = max((len(name) for name, _ in known), default=0)
     for name, text in known:
         click.echo(f"{name:<{width}}  {text.replace(chr(10), chr(10) + ' ' * (width + 2))}")
+
+
+def print_hanging(head: str, text: str) -> None:
+    """A text behind a head. On a terminal it is broken between words, and goes on below where it began."""
+    # What is copied stays in one piece: ids, options and whole commands.
+    width = get_terminal_size().columns
+    if sys.stdout.isatty() and len(head) + MOST_CUT <= width:
+        whole = re.sub("`[^`]*`", lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+        text = fill(whole, width - len(head), break_long_words=False, break_on_hyphens=False)
+        text = text.replace("\N{NO-BREAK SPACE}", " ")
+    click.echo(head + text.replace("\n", "\n" + " " * len(head)))
 
 
 def age(since: datetime | None, now: datetime | None = None) -> str:

@@ -20,7 +20,10 @@ begin
             'Check the id with: wakeful jobs list. History is dropped after its retention.', jsonb_build_object('id', explain.id));
     end if;
     select j.* into live from wakeful.job j where j.id = explain.id;
-    answer := jsonb_build_object('at', at, 'job', to_jsonb(told), 'acts', (
+    answer := jsonb_build_object('at', at, 'job', to_jsonb(told), 'names', (
+        select coalesce(jsonb_object_agg(w.id, w.name), '{}') from wakeful.worker w
+        where w.id = told.worker_id or w.id::text in (
+            select a.one ->> 'worker_id' from jsonb_array_elements(coalesce(told.attempts, '[]')) a(one))), 'acts', (
         select coalesce(jsonb_agg(jsonb_build_object('at', a.at, 'actor', a.actor, 'act', a.act, 'details', a.details)
             order by a.id), '[]') from wakeful.audit a where a.job_id = explain.id));
     if live.id is null then
