@@ -108,7 +108,7 @@ async def test_an_alert_reaches_the_log_a_function_and_a_webhook(
         db.execute("select wakeful.acknowledge(%s)", [held.id])
         await soon(lambda: len(told) == 2)
     assert [(alert.rule, alert.fired) for alert in told] == [("dead_letters", True), ("dead_letters", False)]
-    assert told[0].sentence == "1 dead letters are unseen, more than 0."
+    assert told[0].sentence == "1 dead letter is unseen, more than 0."
     events = [getattr(record, "event", None) for record in caplog.records]
     assert (events.count("alert_fired"), events.count("alert_cleared")) == (1, 1)
     posted = [alert for body in receiver.posted for alert in body["alerts"]]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from textual.widgets import DataTable, Static, TabbedContent
+from textual.widgets import DataTable, Footer, Static, TabbedContent
 
 from tests.sessions import Session, query
 from tests.verbs import complete, enqueue, fail, register, started
@@ -59,7 +59,18 @@ async def test_it_shows_what_is_there(top: Top, db: Session) -> None:
         assert [[row[1], *row[3:]] for row in rows(top, "failures")] == [["broken[red]", "E", "line break"]]
         assert [row[0] for row in rows(top, "workers")] == ["w"]
         assert {row[0] for row in rows(top, "tasks")} == {"done", "broken[red]"}
-        assert "1 workers · 1 failures unseen" in str(top.query_one("#line", Static).render())
+        assert "1 worker · 1 dead, unseen" in str(top.query_one("#line", Static).render())
+
+
+async def test_a_small_terminal_shows_the_first_line_and_the_keys(top: Top, db: Session) -> None:
+    for n in range(40):
+        enqueue(db, queue=f"q{n}")
+    async with top.run_test(size=(60, 20)) as pilot:
+        await looked(pilot, top)
+        await pilot.press("down", "down")
+        assert top.screen.max_scroll_y == 0
+        line, footer = top.query_one("#line", Static).region, top.query_one(Footer).region
+        assert (line.y, footer.bottom) == (0, 20)
 
 
 async def test_keys_pause_and_resume_a_queue(top: Top, db: Session) -> None:

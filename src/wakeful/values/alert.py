@@ -37,7 +37,8 @@ class Alert:
             case "failure_rate":
                 return f"{number:.0%} of the runs of {subject} failed, more than {limit:.0%}."
             case "dead_letters":
-                return f"{number:,.0f} dead letters are unseen, more than {limit:,.0f}."
+                letters = "1 dead letter is" if number == 1 else f"{number:,.0f} dead letters are"
+                return f"{letters} unseen, more than {limit:,.0f}."
             case "no_worker":
                 return f"No worker alive serves queue {subject}, whose jobs have waited for {in_words(number)}."
             case "breaker":

@@ -40,7 +40,7 @@ def list_workers(dsn: str | None, as_json: bool) -> None:
             )
             for one in found
         ],
-        spare=("QUEUES", "UP", "TASKS"),
+        spare=("QUEUES", "UP", "TASKS", "RUNNING"),
     )
 
 

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Sparkline, Static, TabbedContent, TabPane
 
 from wakeful.edges.cli.showing import age
-from wakeful.edges.top.scene import Asks, Scene, look
+from wakeful.edges.top.scene import MOST_ROWS, Asks, Scene, look
 from wakeful.statements import operate, policy
 from wakeful.statements.statement import Statement
 from wakeful.values.errors import WakefulError
@@ -37,12 +37,14 @@ class Top(App[None]):
     """`connects` opens a connection; the actor is noted on what is done by keys."""
 
     TITLE = "wakeful top"
-    CSS = "Sparkline { height: 3; margin: 0 1; } #line { margin: 0 1; } DataTable { height: 1fr; }"
+    # The tabs take what is left: a screen that scrolled would hide its first line.
+    CSS = "Sparkline { height: 3; margin: 0 1; } #line { margin: 0 1; } TabbedContent, DataTable { height: 1fr; }"
+    ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "Quit"),
-        Binding("p", "pause", "Pause or resume queue"),
-        Binding("r", "retry", "Requeue failure"),
-        Binding("a", "ack", "Acknowledge failure"),
+        Binding("p", "pause", "Pause/resume"),
+        Binding("r", "retry", "Requeue"),
+        Binding("a", "ack", "Acknowledge"),
         Binding("b", "close", "Close breaker"),
     ]
 
@@ -93,9 +95,10 @@ class Top(App[None]):
             self.query_one("#rates", Sparkline).data = list(self._rates)
         ready = sum(queue.ready for queue in scene.queues)
         alive = sum(worker.alive for worker in scene.workers)
+        more = "+" if len(scene.dead) >= MOST_ROWS else ""
         self._say(
             f"{self._rates[-1]:,.0f} runs/s · {ready:,} ready · {sum(q.running for q in scene.queues):,} running · "
-            f"{alive} workers · {len(scene.dead)} failures unseen"
+            f"{alive} {'worker' if alive == 1 else 'workers'} · {len(scene.dead)}{more} dead, unseen"
         )
         for name, rows in rows_of(scene).items():
             self._fill(name, rows)
