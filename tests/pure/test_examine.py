@@ -61,7 +61,7 @@ def vitals(**changed: Any) -> dict[str, Any]:
 
 def findings(server_facts: dict[str, Any], vital: dict[str, Any], **more: Any) -> dict[str, Finding]:
     shape = {"shape": read_shape(), "shipped_shape": read_shape()}
-    usual = {"pooled": False, "clock_difference": 0.0, "shipped": SHIPPED, **shape}
+    usual = {"pooled": False, "clock_difference": 0.0, "schema_version": len(SHIPPED), "shipped": SHIPPED, **shape}
     told = examine(server_facts, vital, **{**usual, **more})
     return {one.name: one for one in told if one.level != "ok"}
 
@@ -124,6 +124,13 @@ def test_what_was_only_added_is_a_warning() -> None:
     shape = {**read_shape(), "index mine": "CREATE INDEX mine ON wakeful.job USING btree (tenant)"}
     found = findings(server(), vitals(), shape=shape)["drift"]
     assert (found.level, "index mine was added" in found.told) == ("warning", True)
+
+
+def test_a_schema_of_another_version_is_not_compared() -> None:
+    found = findings(server(functions=[], relations=[], indexes=[]), vitals(), schema_version=99, shape={})
+    assert [*found] == ["drift"]
+    assert found["drift"].level == "warning"
+    assert found["drift"].told == "The schema is at version 99, this wakeful brings 1: they are not compared."
 
 
 def test_a_queue_that_is_well_is_told_so() -> None:

@@ -19,6 +19,7 @@ def doctor(dsn: str | None, as_json: bool) -> int:
     from wakeful.edges.cli.asking import reading
     from wakeful.observe.examine import examine
     from wakeful.statements import inspect
+    from wakeful.statements.schema import applied_migrations
 
     with reading(dsn) as asking:
         # A pooler hands out a process number of its own, the server answers with the real one.
@@ -27,6 +28,7 @@ def doctor(dsn: str | None, as_json: bool) -> int:
         server = asking.run(inspect.server())
         difference = (before + time.time()) / 2 - float(server["clock"])
         vitals = asking.run(inspect.vitals())
+        ledger = asking.run(applied_migrations())
         asking.run(inspect.plain_names())
         shape = asking.run(inspect.shape())
     findings = examine(
@@ -35,6 +37,7 @@ def doctor(dsn: str | None, as_json: bool) -> int:
         pooled=pooled,
         clock_difference=difference,
         shipped=[migration.up for migration in read_migrations()],
+        schema_version=max(one.version for one in ledger),
         shape=shape,
         shipped_shape=read_shape(),
     )

@@ -44,7 +44,7 @@ class Top(App[None]):
         Binding("q", "quit", "Quit"),
         Binding("p", "pause", "Pause/resume"),
         Binding("r", "retry", "Requeue"),
-        Binding("a", "ack", "Acknowledge"),
+        Binding("a", "ack", "Ack"),
         Binding("b", "close", "Close breaker"),
     ]
 
