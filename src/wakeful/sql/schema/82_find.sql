@@ -11,7 +11,8 @@ create function wakeful.search_jobs(
     states text[] default null, task text default null, queue text default null, tenant text default null,
     correlation_id uuid default null, error text default null, payload jsonb default null, since timestamptz default null,
     before timestamptz default null, younger interval default null, older interval default null, after uuid default null,
-    most integer default 50, patience interval default null, out ids uuid[], out reached uuid)
+    most integer default 50, patience interval default null)
+    returns table (ids uuid[], reached uuid)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_custom_plan
@@ -41,6 +42,7 @@ declare
 begin
     ids := '{}';
     if search_jobs.most is null or search_jobs.most < 1 then
+        return next;
         return;
     end if;
     loop
@@ -123,6 +125,7 @@ begin
     if cardinality(ids) = search_jobs.most then
         reached := null;
     end if;
+    return next;
 end
 $$;
 
@@ -139,8 +142,9 @@ create function wakeful.find_jobs(
     set jit = off
 as $$
 declare
-    page constant uuid[] := (wakeful.search_jobs(states, task, queue, tenant, correlation_id, error, payload, since, before, younger,
-        older, after, most)).ids;
+    page constant uuid[] := (
+        select s.ids from wakeful.search_jobs(states, task, queue, tenant, correlation_id, error, payload, since, before, younger,
+            older, after, most) s);
 begin
     return query select v.* from wakeful.jobs v where v.id = any (page) order by v.id desc;
 end
