@@ -14,6 +14,8 @@ from tests.verbs import Held, claim, complete, enqueue, fail, register, settle, 
 @pytest.fixture(autouse=True)
 def behind_smtp(db: Session) -> None:
     value(db, "set_task_policy", task="t", breaker="smtp")
+    # Its service has been heard of: a fresh one is told of below.
+    db.execute("update wakeful.breaker set tried_at = wakeful.now()")
 
 
 def breaker(db: Session) -> dict[str, Any]:
@@ -48,6 +50,32 @@ def test_five_failures_within_the_window_open_it(db: Session) -> None:
     assert (told["state"], told["failure_count"]) == ("open", 5)
     assert told["opened_at"] == told["last_failure_at"] == told["updated_at"]
     assert (told["next_probe_at"] - told["opened_at"]).total_seconds() == 60
+
+
+def test_until_its_first_success_no_more_run_than_failures_would_open_it(own: Session) -> None:
+    value(own, "set_task_policy", task="t", breaker="smtp")
+    for _ in range(20):
+        enqueue(own)
+    before = breaker(own)
+    held = take(own)
+    assert len(held) == 5
+    assert take(own) == []
+    call(own, "snooze", **held[0].fence, delay="1 hour")
+    [fifth] = take(own)
+    complete(own, fifth)
+    # Trusted from here on; and nothing of it shows.
+    assert len(take(own)) == 14
+    assert breaker(own) == before
+
+
+def test_a_first_job_that_takes_its_time_holds_up_the_others_for_a_window_only(own: Session) -> None:
+    value(own, "set_task_policy", task="t", breaker="smtp")
+    for _ in range(20):
+        enqueue(own)
+    held = claim(own, want=9, tasks=["t"], lease="1 hour")
+    assert len(held) == 5
+    shift_clock(own, "61 seconds")
+    assert len(take(own)) == 15
 
 
 def test_failures_that_are_older_than_the_window_do_not_count(own: Session) -> None:

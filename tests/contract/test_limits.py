@@ -289,3 +289,23 @@ def test_a_full_queue_takes_no_more(db: Session) -> None:
     enqueue(db)
     claim_one(db, queues=["q"])
     enqueue(db, queue="q")
+
+
+def test_who_is_parked_behind_a_limit_counts_towards_a_full_queue(db: Session) -> None:
+    value(db, "set_queue_policy", queue="q", max_pending=3)
+    limit(db, concurrency=1, key="tenant")
+    enqueue(db, queue="q", tenant="a")
+    claim_one(db, queues=["q"])
+    many(db, 3, queue="q", tenant="a")
+    assert claim(db, want=5, queues=["q"]) == []
+    assert parked(db) == 3
+    with refusal("WF008", "queue q has 3 jobs waiting and may have 3"):
+        enqueue(db, queue="q", tenant="b")
+
+
+def test_a_field_of_the_payload_may_be_called_tenant(db: Session) -> None:
+    limit(db, concurrency=1, key="payload.tenant")
+    for named in ("a", "a", "b"):
+        enqueue(db, payload={"tenant": named}, tenant="the same")
+    assert len(take(db)) == 2
+    assert scalar(db, "select key from wakeful.policies") == "payload.tenant"

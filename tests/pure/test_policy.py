@@ -42,6 +42,8 @@ BAD_TASKS: list[tuple[dict[str, Any], str]] = [
     ({"burst": 5}, "burst"),
     ({"limit_key": "tenant"}, "limit_key"),
     ({"concurrency": 1, "limit_key": "a..b"}, "limit_key"),
+    ({"concurrency": 1, "limit_key": lambda payload: payload["account"]}, "limit_key"),
+    ({"retry": Exponential, "max_attempts": 3}, "retry"),
     ({"breaker": ""}, "breaker"),
     ({"breaker": 5}, "breaker"),
     ({"breaker_on": ValueError}, "breaker_on"),
@@ -51,6 +53,11 @@ BAD_TASKS: list[tuple[dict[str, Any], str]] = [
     ({"dead_on": ()}, "dead_on"),
     ({"redact": "password"}, "redact"),
 ]
+
+
+def test_a_function_as_key_is_refused_with_what_to_do_instead(app: Wakeful) -> None:
+    with pytest.raises(InvalidOption, match="put what it computes into the payload, and give the path to it"):
+        app.task(name="t", concurrency=1, limit_key=lambda payload: payload["account"])(lambda: None)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(("options", "field"), BAD_TASKS)

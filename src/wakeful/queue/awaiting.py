@@ -64,7 +64,7 @@ class AwaitingVerbs(Door):
         retry_in: DurationLike | None = None,
     ) -> None:
         """As `mark_failed`, awaited."""
-        await self._aplay(self._end(job, settling.failed(error, retry, code, message, details, retry_in)))
+        await self._aplay(self._fail(job, settling.Failure(error, retry, code, message, details, retry_in)))
 
     async def asnooze(self, job: JobRef, delay: DurationLike, reason: str | None = None) -> None:
         """As `snooze`, awaited."""

@@ -75,7 +75,7 @@ class BlockingVerbs(Door):
         It is dead after its last start, and with `retry=False`. The wait is `retry_in`, else what the
         task's retry policy says. StaleClaim as for `mark_completed`.
         """
-        self._play(self._end(job, settling.failed(error, retry, code, message, details, retry_in)))
+        self._play(self._fail(job, settling.Failure(error, retry, code, message, details, retry_in)))
 
     def snooze(self, job: JobRef, delay: DurationLike, reason: str | None = None) -> None:
         """Start the job again after `delay`; this attempt does not count."""

@@ -17,9 +17,10 @@ from wakeful.queue.presence import Presence
 from wakeful.queue.script import Script
 from wakeful.task import Task
 from wakeful.values.errors import InvalidOption
+from wakeful.values.failing import NOTHING_SAID
 from wakeful.values.job import JobId
 from wakeful.values.outcome import Outcome
-from wakeful.values.retry import DEFAULT_RETRY, RetryPolicy
+from wakeful.values.retry import RetryPolicy
 
 DEFAULT_LEASE: Final = "5m"
 
@@ -100,9 +101,15 @@ class Door:
         claimed = here.claimed(job)
         return settling.end(here, claimed, outcome, self._policy(claimed.task))
 
+    def _fail(self, job: JobRef, failure: settling.Failure) -> Script[None]:
+        claimed = self._here().claimed(job)
+        known = self._app.tasks.get(claimed.task)
+        failing = NOTHING_SAID if known is None else known.spec.failing
+        return self._end(claimed, failure.outcome(claimed.claim.payload, failing))
+
     def _policy(self, task: str) -> RetryPolicy:
         known = self._app.tasks.get(task)
-        return DEFAULT_RETRY if known is None else known.spec.retry
+        return known.spec.retry if known is not None and known.spec.own_retry else self._app.settings.steering.retry
 
 
 def either(task: str | None, job_type: str | None) -> str:

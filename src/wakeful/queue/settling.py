@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -14,6 +15,7 @@ from wakeful.queue.presence import Presence
 from wakeful.queue.script import Script, Sleep
 from wakeful.run.describe import CODE_BYTES, MESSAGE_BYTES
 from wakeful.run.failure import failed as failure_of
+from wakeful.run.redact import secrets_in, without, without_in
 from wakeful.settle.decide import decide
 from wakeful.statements import settle as fenced
 from wakeful.values.duration import DurationLike, duration, nonnegative_duration
@@ -78,23 +80,42 @@ def done(result: object) -> Done:
         return Done(sanitise_json(result))
 
 
-def failed(
-    error: BaseException | str | tuple[str, str] | None,
-    retry: bool,
-    code: str | None,
-    message: str | None,
-    details: Mapping[str, object] | None,
-    retry_in: DurationLike | None,
-) -> Failed:
-    """The outcome of a failure that is told as an exception, a message, or a code and a message."""
-    told = _told(error, code, message)
-    kept = AttemptError(
-        sanitise(code or told.error.code or "failed", CODE_BYTES),
-        sanitise(message or told.error.message, MESSAGE_BYTES),
-        told.error.details if details is None else sanitise_json(details),
-    )
-    wait = told.retry_in if retry_in is None else nonnegative_duration(retry_in, "retry_in")
-    return Failed(kept, wait, final=told.final or not retry)
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failure as it is told: an exception, a message, or a code and a message."""
+
+    error: BaseException | str | tuple[str, str] | None
+    retry: bool
+    code: str | None
+    message: str | None
+    details: Mapping[str, object] | None
+    retry_in: DurationLike | None
+
+    def outcome(self, payload: str, failing: Failing) -> Failed:
+        """What it comes to for a job with this payload, by what its task says of failures."""
+        secrets = secrets_in(payload, failing.redact)
+        told = self._told(failing, secrets)
+        kept = AttemptError(
+            sanitise(without(self.code or told.error.code or "failed", secrets), CODE_BYTES),
+            sanitise(without(self.message or told.error.message, secrets), MESSAGE_BYTES),
+            told.error.details if self.details is None else sanitise_json(without_in(self.details, secrets)),
+        )
+        wait = told.retry_in if self.retry_in is None else nonnegative_duration(self.retry_in, "retry_in")
+        return replace(told, error=kept, retry_in=wait, final=told.final or not self.retry)
+
+    def _told(self, failing: Failing, secrets: Sequence[str]) -> Failed:
+        match self.error:
+            case BaseException() as error:
+                return failure_of(error, failing, secrets)
+            case str(text):
+                return Failed(AttemptError("failed", text))
+            case (str(own), str(text)):
+                return Failed(AttemptError(own, text))
+            case None if self.code or self.message:
+                return Failed(AttemptError("failed", ""))
+        raise InvalidOption(
+            "error", f"is {shown(self.error)}: give an exception, a message, or a pair of code and message."
+        )
 
 
 def snoozed(delay: DurationLike, reason: str | None) -> Snoozed:
@@ -106,16 +127,3 @@ def snoozed(delay: DurationLike, reason: str | None) -> Snoozed:
 def released() -> Released:
     """The outcome of a job that is given back unharmed."""
     return Released()
-
-
-def _told(error: object, code: str | None, message: str | None) -> Failed:
-    match error:
-        case BaseException():
-            return failure_of(error, Failing())
-        case str():
-            return Failed(AttemptError("failed", error))
-        case (str(own), str(text)):
-            return Failed(AttemptError(own, text))
-        case None if code or message:
-            return Failed(AttemptError("failed", ""))
-    raise InvalidOption("error", f"is {shown(error)}: give an exception, a message, or a pair of code and message.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
@@ -31,6 +31,20 @@ def without(text: str, secrets: Sequence[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, MARK)
     return text
+
+
+def without_in(value: object, secrets: Sequence[str]) -> object:
+    """The value with a mark in place of each secret in its texts, names and numbers, at any depth."""
+    if not secrets:
+        return value
+    if isinstance(value, Mapping):
+        return {without(str(name), secrets): without_in(item, secrets) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [without_in(item, secrets) for item in value]
+    if value is None or isinstance(value, bool):
+        return value
+    shown = without(str(value), secrets)
+    return value if shown == str(value) else shown
 
 
 def _values(value: Any, path: tuple[str, ...], fields: Sequence[tuple[str, ...]]) -> Iterator[object]:

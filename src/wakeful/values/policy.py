@@ -270,7 +270,14 @@ def exceptions(value: object, field: str) -> tuple[type[BaseException], ...]:
 
 def _path(value: object) -> str:
     if isinstance(value, str) and value and all(part.strip() == part and part for part in value.split(".")):
-        return value.removeprefix("payload.")
+        # A field of the payload that is called tenant is not the job's tenant.
+        return value if value == "payload.tenant" else value.removeprefix("payload.")
+    if callable(value):
+        raise InvalidOption(
+            "limit_key",
+            "is a function, which whoever claims a job without this code could not call: put what it computes into"
+            ' the payload, and give the path to it, as in "account.id".',
+        )
     raise InvalidOption("limit_key", f'is {shown(value)}: give "tenant", or a path in the payload, as in "account.id".')
 
 

@@ -135,6 +135,8 @@ create index job_lease on wakeful.job (lease_expires_at, id) where state = 2 and
 create index job_expiry on wakeful.job (expires_at, id) where expires_at is not null;
 -- Parked jobs (1) and those that run (2), of each limit.
 create index job_limited on wakeful.job (limit_key, state, rank, coalesce(turn, ready_at), id) where limit_key is not null;
+-- Who waits in a queue includes the parked, who are in no other index by queue.
+create index job_parked on wakeful.job (queue) where state = 1 and limit_key is not null;
 create index job_turn on wakeful.job (queue, coalesce(tenant::text, ''), rank, turn) where state = 1 and turn is not null;
 create index job_suspect on wakeful.job (queue, task, rank, ready_at, id) where state = 1 and suspect;
 create unique index job_dedup on wakeful.job (task, dedup_key) where dedup_key is not null;
@@ -389,7 +391,8 @@ create function wakeful.seconds_of(bucket smallint) returns double precision
 -- Locks: none.
 
 -- One row a service. `failures` are the moments of the newest ones, `threshold` of them at most; `cautious` is set from a
--- failure to the next success. `attentive`: outcomes matter to it; while it is not, a success writes nothing.
+-- failure to the next success, and from the first start to the first success (tried_at: when a job behind it was started first; nobody knows
+-- yet whether the service is there at all). `attentive`: outcomes matter to it; while it is not, a success writes nothing.
 create table wakeful.breaker (
     name            text        not null,
     state           text        not null default 'closed',
@@ -403,6 +406,7 @@ create table wakeful.breaker (
     cautious        boolean     not null default false,
     attentive       boolean     not null generated always as (state <> 'closed' or cautious) stored,
     open_length     interval,
+    tried_at        timestamptz,
     last_failure_at timestamptz,
     opened_at       timestamptz,
     half_opened_at  timestamptz,
@@ -1124,7 +1128,7 @@ begin
 end
 $$;
 
--- How many jobs of a queue wait, scheduled or ready; counted no further than `most`.
+-- How many jobs of a queue wait: scheduled, in line, or parked behind a limit; each kind is counted no further than `most`.
 create function wakeful.pending(queue text, most integer) returns bigint
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
@@ -1141,6 +1145,7 @@ begin
         end if;
     end if;
     waiting := (select count(*) from (select from wakeful.job j where j.queue = pending.queue and j.state = 1 and j.limit_key is null limit most + 1) j)
+        + (select count(*) from (select from wakeful.job j where j.queue = pending.queue and j.state = 1 and j.limit_key is not null limit most + 1) j)
         + (select count(*) from (select from wakeful.job j where j.queue = pending.queue and j.state = 0 limit most + 1) j);
     if most > 1000 then
         -- Whoever holds the row is counting too: nobody waits for it.
@@ -1739,7 +1744,7 @@ declare
     seen wakeful.breaker;
     held wakeful.breaker;
 begin
-    for seen in select b.* from wakeful.breaker b where b.attentive and b.name = any (names) order by b.name loop
+    for seen in select b.* from wakeful.breaker b where (b.attentive or b.tried_at is null) and b.name = any (names) order by b.name loop
         if seen.state = 'open' and seen.probe_at > at then
             states := states || row(seen.name, 0, null, false)::wakeful.gate_state;
             continue;
@@ -2289,6 +2294,7 @@ begin
         null::double precision, null::boolean, null::uuid[], null::uuid[], null::jsonb, null::boolean;
     if exists (select from unnest(picks) p where p.limit_key is not null or p.breaker is not null) then
         perform wakeful.pay(picks, start_picked.at);
+        perform wakeful.try_breakers(array(select distinct p.breaker from unnest(picks) p where p.breaker is not null), start_picked.at);
         insert into wakeful.probe as b (breaker, holder, epoch)
         select p.breaker, j.id, j.epoch
         from unnest(picks) p join wakeful.job j on j.id = p.id
@@ -2698,8 +2704,8 @@ $$;
 -- Circuit breakers: what happens to a service is known to the whole fleet.
 -- Promise: `threshold` failures within `span` open a breaker; while it is open nothing behind it is started, and nothing is charged.
 --   After open_for it is half-open: exactly `probes` are let through at a time, over the whole fleet. As many successes close it, a
---   failure opens it for twice as long, open_cap at most. From a failure to the next success no more jobs run than failures are left
---   before it opens. A success while it is closed and trusted writes nothing.
+--   failure opens it for twice as long, open_cap at most. From a failure to the next success, and from the first start of all to the
+--   first success, no more jobs run than failures are left before it opens. A success while it is closed and trusted writes nothing.
 -- Locks: the breaker's row, after the jobs that are settled, in the order of names; a claim skips one that someone holds.
 
 -- The breaker's row, locked; made with the defaults if there is none.
@@ -2743,7 +2749,7 @@ begin atomic
     delete from wakeful.probe p where p.breaker = close_breaker.name;
     update wakeful.breaker b
     set state = 'closed', failures = '{}', cautious = false, open_length = null, probe_at = null, closed_at = close_breaker.at,
-        updated_at = close_breaker.at
+        tried_at = coalesce(b.tried_at, close_breaker.at), updated_at = close_breaker.at
     where b.name = close_breaker.name;
     select pg_catalog.pg_notify('wakeful', '{"look": true}');
 end;
@@ -2824,8 +2830,12 @@ begin
             perform wakeful.tell_of_breaker('WF102', format('breaker %s is closed', held.name), jsonb_build_object(
                 'breaker', held.name, 'from', held.state, 'was_open_seconds', extract(epoch from at - held.opened_at)));
         end if;
-    elsif held.state = 'closed' and held.cautious and newest >= held.last_failure_at then
-        update wakeful.breaker b set cautious = false, success_count = 1, updated_at = at where b.name = held.name;
+    elsif held.state = 'closed' and held.cautious and newest >= coalesce(held.last_failure_at, '-infinity') then
+        -- The first of all changes nothing that is shown.
+        update wakeful.breaker b
+        set cautious = false, success_count = case when held.last_failure_at is null then b.success_count else 1 end,
+            updated_at = case when held.last_failure_at is null then b.updated_at else at end
+        where b.name = held.name;
         perform pg_notify('wakeful', '{"look": true}');
     end if;
 end
@@ -2911,12 +2921,23 @@ begin
         return held.probes;
     elsif held.state = 'half_open' then
         return greatest(0, held.probes - held.success_count - wakeful.probes_under_way(held.name, at));
-    elsif held.cautious and held.last_failure_at > at - held.span then
+    elsif held.tried_at is null or held.cautious and greatest(held.last_failure_at, held.tried_at) > at - held.span then
         return greatest(0, held.threshold - (select count(*) from unnest(held.failures) f(at) where f.at > room_behind.at - held.span)
             - (select count(*) from wakeful.job j join wakeful.task_policy p on p.task = j.task
                 where j.state = 2 and p.breaker = held.name));
     end if;
     return null;
+end
+$$;
+
+-- Jobs behind these breakers start, which the caller has locked unless they have been tried before.
+create function wakeful.try_breakers(names text[], at timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update wakeful.breaker b set tried_at = try_breakers.at, cautious = true
+    where b.name = any (names) and b.tried_at is null and b.state = 'closed';
 end
 $$;
 
@@ -4616,7 +4637,8 @@ end
 $$;
 
 -- Says all about a task at once: what is null does not hold any more. rate: so many starts (`rate`) in every `per`, `burst` of them
--- at once. key: 'tenant', or the path to a value in the payload ('account.id'); null limits the task as a whole.
+-- at once. key: 'tenant', or the path to a value in the payload ('account.id'; 'payload.tenant' for a value of that name); null limits the
+-- task as a whole.
 create function wakeful.set_task_policy(
     task text, breaker text default null, concurrency integer default null, rate double precision default null,
     per interval default '1 second', burst integer default null, key text default null) returns void
@@ -4627,7 +4649,7 @@ as $$
 declare
     every constant interval := wakeful.check_rate(rate, per, burst);
     keyed_by constant text := case when key = 'tenant' then 'tenant' when key is not null then 'payload' end;
-    key_path constant text[] := case when keyed_by = 'payload' then string_to_array(key, '.') end;
+    key_path constant text[] := case when keyed_by = 'payload' then string_to_array(regexp_replace(key, '^payload\.(.)', '\1'), '.') end;
 begin
     if concurrency <= 0 then
         perform wakeful.refuse('WF003', format('concurrency %s is not positive', concurrency), 'Give 1 or more, or none at all.');
@@ -5554,7 +5576,7 @@ from wakeful.breaker b;
 -- What is said about tasks and queues.
 create view wakeful.policies as
 select 'task' as kind, p.task as name, p.breaker, p.concurrency, 1 / extract(epoch from p.every)::double precision as rate_per_second,
-    p.burst, case p.keyed_by when 'payload' then array_to_string(p.key_path, '.') else p.keyed_by end as key,
+    p.burst, case p.keyed_by when 'payload' then case when p.key_path = '{tenant}' then 'payload.' else '' end || array_to_string(p.key_path, '.') else p.keyed_by end as key,
     null::boolean as fair, null::jsonb as weights, null::interval as ageing, null::integer as max_pending
 from wakeful.task_policy p
 union all

@@ -80,6 +80,8 @@ create index job_lease on wakeful.job (lease_expires_at, id) where state = 2 and
 create index job_expiry on wakeful.job (expires_at, id) where expires_at is not null;
 -- Parked jobs (1) and those that run (2), of each limit.
 create index job_limited on wakeful.job (limit_key, state, rank, coalesce(turn, ready_at), id) where limit_key is not null;
+-- Who waits in a queue includes the parked, who are in no other index by queue.
+create index job_parked on wakeful.job (queue) where state = 1 and limit_key is not null;
 create index job_turn on wakeful.job (queue, coalesce(tenant::text, ''), rank, turn) where state = 1 and turn is not null;
 create index job_suspect on wakeful.job (queue, task, rank, ready_at, id) where state = 1 and suspect;
 create unique index job_dedup on wakeful.job (task, dedup_key) where dedup_key is not null;

@@ -4,7 +4,8 @@
 -- Locks: none.
 
 -- One row a service. `failures` are the moments of the newest ones, `threshold` of them at most; `cautious` is set from a
--- failure to the next success. `attentive`: outcomes matter to it; while it is not, a success writes nothing.
+-- failure to the next success, and from the first start to the first success (tried_at: when a job behind it was started first; nobody knows
+-- yet whether the service is there at all). `attentive`: outcomes matter to it; while it is not, a success writes nothing.
 create table wakeful.breaker (
     name            text        not null,
     state           text        not null default 'closed',
@@ -18,6 +19,7 @@ create table wakeful.breaker (
     cautious        boolean     not null default false,
     attentive       boolean     not null generated always as (state <> 'closed' or cautious) stored,
     open_length     interval,
+    tried_at        timestamptz,
     last_failure_at timestamptz,
     opened_at       timestamptz,
     half_opened_at  timestamptz,

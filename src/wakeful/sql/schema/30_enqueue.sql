@@ -257,7 +257,7 @@ begin
 end
 $$;
 
--- How many jobs of a queue wait, scheduled or ready; counted no further than `most`.
+-- How many jobs of a queue wait: scheduled, in line, or parked behind a limit; each kind is counted no further than `most`.
 create function wakeful.pending(queue text, most integer) returns bigint
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
@@ -274,6 +274,7 @@ begin
         end if;
     end if;
     waiting := (select count(*) from (select from wakeful.job j where j.queue = pending.queue and j.state = 1 and j.limit_key is null limit most + 1) j)
+        + (select count(*) from (select from wakeful.job j where j.queue = pending.queue and j.state = 1 and j.limit_key is not null limit most + 1) j)
         + (select count(*) from (select from wakeful.job j where j.queue = pending.queue and j.state = 0 limit most + 1) j);
     if most > 1000 then
         -- Whoever holds the row is counting too: nobody waits for it.

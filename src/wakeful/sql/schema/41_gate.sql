@@ -108,7 +108,7 @@ declare
     seen wakeful.breaker;
     held wakeful.breaker;
 begin
-    for seen in select b.* from wakeful.breaker b where b.attentive and b.name = any (names) order by b.name loop
+    for seen in select b.* from wakeful.breaker b where (b.attentive or b.tried_at is null) and b.name = any (names) order by b.name loop
         if seen.state = 'open' and seen.probe_at > at then
             states := states || row(seen.name, 0, null, false)::wakeful.gate_state;
             continue;

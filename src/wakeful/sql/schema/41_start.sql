@@ -80,6 +80,7 @@ begin
         null::double precision, null::boolean, null::uuid[], null::uuid[], null::jsonb, null::boolean;
     if exists (select from unnest(picks) p where p.limit_key is not null or p.breaker is not null) then
         perform wakeful.pay(picks, start_picked.at);
+        perform wakeful.try_breakers(array(select distinct p.breaker from unnest(picks) p where p.breaker is not null), start_picked.at);
         insert into wakeful.probe as b (breaker, holder, epoch)
         select p.breaker, j.id, j.epoch
         from unnest(picks) p join wakeful.job j on j.id = p.id

@@ -1,8 +1,8 @@
 -- Circuit breakers: what happens to a service is known to the whole fleet.
 -- Promise: `threshold` failures within `span` open a breaker; while it is open nothing behind it is started, and nothing is charged.
 --   After open_for it is half-open: exactly `probes` are let through at a time, over the whole fleet. As many successes close it, a
---   failure opens it for twice as long, open_cap at most. From a failure to the next success no more jobs run than failures are left
---   before it opens. A success while it is closed and trusted writes nothing.
+--   failure opens it for twice as long, open_cap at most. From a failure to the next success, and from the first start of all to the
+--   first success, no more jobs run than failures are left before it opens. A success while it is closed and trusted writes nothing.
 -- Locks: the breaker's row, after the jobs that are settled, in the order of names; a claim skips one that someone holds.
 
 -- The breaker's row, locked; made with the defaults if there is none.
@@ -46,7 +46,7 @@ begin atomic
     delete from wakeful.probe p where p.breaker = close_breaker.name;
     update wakeful.breaker b
     set state = 'closed', failures = '{}', cautious = false, open_length = null, probe_at = null, closed_at = close_breaker.at,
-        updated_at = close_breaker.at
+        tried_at = coalesce(b.tried_at, close_breaker.at), updated_at = close_breaker.at
     where b.name = close_breaker.name;
     select pg_catalog.pg_notify('wakeful', '{"look": true}');
 end;
@@ -127,8 +127,12 @@ begin
             perform wakeful.tell_of_breaker('WF102', format('breaker %s is closed', held.name), jsonb_build_object(
                 'breaker', held.name, 'from', held.state, 'was_open_seconds', extract(epoch from at - held.opened_at)));
         end if;
-    elsif held.state = 'closed' and held.cautious and newest >= held.last_failure_at then
-        update wakeful.breaker b set cautious = false, success_count = 1, updated_at = at where b.name = held.name;
+    elsif held.state = 'closed' and held.cautious and newest >= coalesce(held.last_failure_at, '-infinity') then
+        -- The first of all changes nothing that is shown.
+        update wakeful.breaker b
+        set cautious = false, success_count = case when held.last_failure_at is null then b.success_count else 1 end,
+            updated_at = case when held.last_failure_at is null then b.updated_at else at end
+        where b.name = held.name;
         perform pg_notify('wakeful', '{"look": true}');
     end if;
 end
@@ -214,12 +218,23 @@ begin
         return held.probes;
     elsif held.state = 'half_open' then
         return greatest(0, held.probes - held.success_count - wakeful.probes_under_way(held.name, at));
-    elsif held.cautious and held.last_failure_at > at - held.span then
+    elsif held.tried_at is null or held.cautious and greatest(held.last_failure_at, held.tried_at) > at - held.span then
         return greatest(0, held.threshold - (select count(*) from unnest(held.failures) f(at) where f.at > room_behind.at - held.span)
             - (select count(*) from wakeful.job j join wakeful.task_policy p on p.task = j.task
                 where j.state = 2 and p.breaker = held.name));
     end if;
     return null;
+end
+$$;
+
+-- Jobs behind these breakers start, which the caller has locked unless they have been tried before.
+create function wakeful.try_breakers(names text[], at timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update wakeful.breaker b set tried_at = try_breakers.at, cautious = true
+    where b.name = any (names) and b.tried_at is null and b.state = 'closed';
 end
 $$;
 

@@ -28,7 +28,8 @@ end
 $$;
 
 -- Says all about a task at once: what is null does not hold any more. rate: so many starts (`rate`) in every `per`, `burst` of them
--- at once. key: 'tenant', or the path to a value in the payload ('account.id'); null limits the task as a whole.
+-- at once. key: 'tenant', or the path to a value in the payload ('account.id'; 'payload.tenant' for a value of that name); null limits the
+-- task as a whole.
 create function wakeful.set_task_policy(
     task text, breaker text default null, concurrency integer default null, rate double precision default null,
     per interval default '1 second', burst integer default null, key text default null) returns void
@@ -39,7 +40,7 @@ as $$
 declare
     every constant interval := wakeful.check_rate(rate, per, burst);
     keyed_by constant text := case when key = 'tenant' then 'tenant' when key is not null then 'payload' end;
-    key_path constant text[] := case when keyed_by = 'payload' then string_to_array(key, '.') end;
+    key_path constant text[] := case when keyed_by = 'payload' then string_to_array(regexp_replace(key, '^payload\.(.)', '\1'), '.') end;
 begin
     if concurrency <= 0 then
         perform wakeful.refuse('WF003', format('concurrency %s is not positive', concurrency), 'Give 1 or more, or none at all.');

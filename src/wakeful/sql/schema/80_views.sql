@@ -140,7 +140,7 @@ from wakeful.breaker b;
 -- What is said about tasks and queues.
 create view wakeful.policies as
 select 'task' as kind, p.task as name, p.breaker, p.concurrency, 1 / extract(epoch from p.every)::double precision as rate_per_second,
-    p.burst, case p.keyed_by when 'payload' then array_to_string(p.key_path, '.') else p.keyed_by end as key,
+    p.burst, case p.keyed_by when 'payload' then case when p.key_path = '{tenant}' then 'payload.' else '' end || array_to_string(p.key_path, '.') else p.keyed_by end as key,
     null::boolean as fair, null::jsonb as weights, null::interval as ageing, null::integer as max_pending
 from wakeful.task_policy p
 union all
