@@ -30,7 +30,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check fmt bench bench-peers bench-check chaos soak docs lock clean
+.PHONY: help setup demo test check fmt bench bench-peers bench-check chaos soak proof-failures docs lock clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
@@ -74,6 +74,9 @@ chaos: $(READY)  ## every fault that can be injected here, and what it cost; ARG
 
 soak: $(READY)  ## mixed load with random faults for hours: memory, descriptors and tables must not grow; ARGS="--hours 8"
 	@$(BIN)/python -m tests.chaos.soak $(ARGS)
+
+proof-failures: $(READY)  ## limits, rates, breakers, fair shares and dead letters at full size; ARGS="--only outage" or --short
+	@$(BIN)/python -m tests.failures $(ARGS)
 
 docs: $(READY)  ## the generated reference
 	@$(BIN)/python -m docs.generate $(ARGS)

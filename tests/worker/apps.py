@@ -56,14 +56,6 @@ async def effect(ctx: Context) -> None:
         await asyncio.sleep(0.001)
 
 
-@app.task(name="limited", concurrency=3, limit_key="tenant", retry=Fixed(0.05), max_attempts=1000)
-async def limited(ctx: Context, seconds: float) -> None:
-    """Take some time, as one of three of its tenant."""
-    tell("start", ctx, tenant=ctx.job.tenant)
-    await asyncio.sleep(seconds)
-    tell("end", ctx, tenant=ctx.job.tenant)
-
-
 @app.task(name="lasts", retry=Fixed(0.05), max_attempts=1000)
 async def lasts(ctx: Context, seconds: float) -> None:
     """Take some time, on the loop, and then be done."""

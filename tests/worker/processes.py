@@ -83,8 +83,8 @@ class WorkerProcess:
         return self._log.read_text()
 
     def started(self) -> WorkerProcess:
-        """Return once it is registered."""
-        until(lambda: "worker_started" in self.log or self.process.poll() is not None)
+        """Return once it is registered, which on a busy machine takes its time."""
+        until(lambda: "worker_started" in self.log or self.process.poll() is not None, 120)
         assert self.process.poll() is None, self.log
         return self
 

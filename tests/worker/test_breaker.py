@@ -5,77 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass, field
 
 import pytest
 
 from tests.sessions import Session, query, scalar
-from tests.worker.work import all_over, comes_to, soon, starting, working
+from tests.worker.work import comes_to, soon, working
 from wakeful.app import Wakeful
 from wakeful.values.errors import BreakerOpen
 from wakeful.values.outcome import Dead
 from wakeful.values.retry import Fixed
-
-
-@dataclass
-class Service:
-    """A dependency that can be down, and counts who calls it meanwhile."""
-
-    down: bool = False
-    down_seconds: float = 0.0
-    calls_while_down: int = 0
-    calls: list[float] = field(default_factory=list)
-
-    async def call(self) -> None:
-        self.calls.append(time.monotonic())
-        if self.down:
-            self.calls_while_down += 1
-            raise ConnectionError("it is down")
-        await asyncio.sleep(0.001)
-
-
-async def passes(seconds: float) -> None:
-    """An outage has a length, and nothing to wait for."""
-    until = time.monotonic() + seconds
-    await soon(lambda: time.monotonic() >= until)
-
-
-async def outage(app: Wakeful, db: Session, breaker: str | None) -> tuple[Service, int]:
-    """200 jobs, a second of outage or more in the middle; the service, and the attempts that were charged."""
-    service = Service()
-    if breaker is not None:
-        app.breaker(breaker, threshold=5, open_for="300ms", cap="300ms")
-
-    @app.task(name="call", breaker=breaker, retry=Fixed(0.05), max_attempts=1000)
-    async def call(n: int) -> None:
-        await service.call()
-
-    async with starting(app, concurrency=4):
-        ids = await call.aenqueue_many({"n": n} for n in range(50))
-        await all_over(db, ids)
-        service.down, since = True, time.monotonic()
-        ids += await call.aenqueue_many({"n": n} for n in range(150))
-        await passes(1.0)
-        if breaker is None:
-            # A busy machine takes longer to run all of them into it.
-            await soon(lambda: service.calls_while_down > 150)
-        service.down, service.down_seconds = False, time.monotonic() - since
-        assert await all_over(db, ids) == {"completed": 200}
-    return service, int(scalar(db, "select sum(attempt) from wakeful.jobs"))
-
-
-async def test_an_outage_costs_the_threshold_and_the_probes(app: Wakeful, db: Session) -> None:
-    service, attempts = await outage(app, db, "smtp")
-    probes = service.down_seconds / 0.3 + 1
-    assert 5 <= service.calls_while_down <= 5 + probes
-    assert attempts == 200 + service.calls_while_down
-    [told] = query(db, "select state, failure_count from wakeful.breakers")
-    assert told == {"state": "closed", "failure_count": 0}
-
-
-async def test_without_a_breaker_every_job_runs_into_it(app: Wakeful, db: Session) -> None:
-    service, _ = await outage(app, db, None)
-    assert service.calls_while_down > 150
 
 
 async def test_jobs_behind_an_open_breaker_start_by_timer(app: Wakeful, db: Session) -> None:

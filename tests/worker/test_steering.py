@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tests.sessions import Session, query, scalar
-from tests.worker.work import all_over, at_rest, comes_to, counts, soon, starting, working
+from tests.worker.work import all_over, at_rest, comes_to, counts, working
 from wakeful.app import Wakeful
 from wakeful.values.errors import QueueFull
 from wakeful.values.outcome import Retry
@@ -62,25 +62,6 @@ async def test_a_worker_that_waits_for_a_full_limit_asks_nothing(app: Wakeful, d
         assert counts(worker) == before
         go.set()
         assert await all_over(db, ids) == {"completed": 3}
-
-
-async def test_a_tenant_with_ten_jobs_does_not_wait_for_one_with_thousands(app: Wakeful, db: Session) -> None:
-    app.configure_queue("fair", fair=True)
-    order: list[str] = []
-
-    @app.task(name="share", queue="fair")
-    async def share(who: str) -> None:
-        order.append(who)
-
-    async with starting(app, concurrency=4):
-        ids = await share.using(tenant="a").aenqueue_many({"who": "a"} for _ in range(2000))
-        await soon(lambda: len(order) >= 50)
-        at = len(order)
-        late = await share.using(tenant="b").aenqueue_many({"who": "b"} for _ in range(10))
-        await all_over(db, late)
-        done = max(index for index, who in enumerate(order) if who == "b")
-        assert await all_over(db, ids) == {"completed": 2000}
-    assert order[at : done + 1].count("a") <= 100
 
 
 async def test_a_newer_deploy_has_the_last_word(app: Wakeful, db: Session) -> None:
