@@ -85,6 +85,14 @@ def test_a_requeue_is_paced(app: Wakeful, db: Session) -> None:
     assert time.monotonic() - began >= 0.29
 
 
+def test_a_requeue_by_id_is_paced_too(app: Wakeful, db: Session) -> None:
+    bury_some(db, 30)
+    ids = [letter.id for letter in app.dead.list()]
+    began = time.monotonic()
+    assert app.dead.requeue(*ids, rate=100) == 30
+    assert time.monotonic() - began >= 0.19
+
+
 def test_letters_are_acknowledged_and_purged_by_id_or_filter(app: Wakeful, db: Session) -> None:
     bury_some(db, 3)
     first = app.dead.list(limit=1)[0]

@@ -69,6 +69,27 @@ def test_a_task_is_refused_where_it_is_declared_by_its_name_and_field(
     assert refused.value.option == field
 
 
+def test_a_policy_that_cannot_be_is_refused_by_the_name_of_the_task_it_is_made_for(app: Wakeful) -> None:
+    with pytest.raises(InvalidOption, match=r"^Task mail\.send: jitter is 2") as refused:
+
+        @app.task(
+            name="mail.send",
+            retry=Exponential(jitter=2),
+        )
+        async def send() -> None: ...
+
+    assert refused.value.option == "jitter"
+    with pytest.raises(InvalidOption, match=r"^Task \S*test_policy\.\S+\.later: cap is 1, below the base of 10"):
+
+        @app.task(retry_on={ValueError: Exponential(base=10, cap=1)})
+        def later() -> None: ...
+
+
+def test_away_from_any_task_a_policy_is_refused_by_its_field_alone() -> None:
+    with pytest.raises(InvalidOption, match=r"^wait is -1"):
+        Fixed(-1)
+
+
 @pytest.mark.parametrize(
     ("options", "field"),
     [

@@ -4,12 +4,40 @@ from __future__ import annotations
 
 import random
 import time
+from typing import Any
 
-from tests.sessions import background, scalar, session, value
+import pytest
+
+from tests.sessions import background, scalar, session, sessions, value
 from tests.verbs import claim, complete, enqueue_many, fail
 from wakeful.testing import Database
 
 KEYS, LIMIT, JOBS = 5, 3, 400
+
+
+@pytest.mark.parametrize(
+    ("function", "policy"),
+    [
+        ("set_task_policy", {"task": "t", "concurrency": LIMIT}),
+        ("set_task_policy", {"task": "t", "concurrency": LIMIT, "key": "tenant"}),
+        ("set_task_policy", {"task": "t", "rate": 3, "per": "1 hour", "burst": LIMIT}),
+        ("set_task_policy", {"task": "t", "rate": 3, "per": "1 hour", "burst": LIMIT, "key": "tenant"}),
+        ("set_queue_policy", {"queue": "default", "concurrency": LIMIT}),
+        ("set_queue_policy", {"queue": "default", "rate": 3, "per": "1 hour", "burst": LIMIT}),
+    ],
+)
+def test_who_cannot_see_what_another_has_just_started_starts_nothing(
+    database: Database, function: str, policy: dict[str, Any]
+) -> None:
+    with sessions(database.dsn, 2) as (first, second):
+        value(first, function, **policy)
+        enqueue_many(first, [{"task": "t", "tenant": "a"} for _ in range(20)])
+        first.execute("begin")
+        assert len(claim(first, want=9, queues=["default"], tasks=["t"])) == LIMIT
+        # It is not committed, so that the second session counts nothing that runs.
+        assert claim(second, want=9, queues=["default"], tasks=["t"]) == []
+        first.execute("commit")
+        assert claim(second, want=9, queues=["default"], tasks=["t"]) == []
 
 
 def test_many_sessions_never_run_more_than_the_limit_and_finish_all(database: Database) -> None:

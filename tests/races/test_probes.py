@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
-from tests.sessions import Session, background, scalar, session, shift_clock, value
+from tests.sessions import Session, background, scalar, session, sessions, shift_clock, value
 from tests.verbs import claim, enqueue
 from wakeful.testing import Database
+
+
+def test_who_cannot_see_a_probe_that_another_has_just_taken_takes_none(database: Database) -> None:
+    with sessions(database.dsn, 2) as (first, second):
+        value(first, "set_task_policy", task="t", breaker="smtp")
+        for _ in range(5):
+            enqueue(first)
+        value(first, "trip_breaker", name="smtp")
+        shift_clock(first, "61 seconds")
+        first.execute("begin")
+        assert len(claim(first, want=5, tasks=["t"])) == 1
+        assert claim(second, want=5, tasks=["t"]) == []
+        first.execute("commit")
+        assert claim(second, want=5, tasks=["t"]) == []
+
+
+def test_a_fresh_breaker_lets_no_more_than_its_threshold_start_over_two_sessions(database: Database) -> None:
+    with sessions(database.dsn, 2) as (first, second):
+        value(first, "set_task_policy", task="t", breaker="smtp")
+        for _ in range(20):
+            enqueue(first)
+        first.execute("begin")
+        assert len(claim(first, want=9, tasks=["t"])) == 5
+        assert claim(second, want=9, tasks=["t"]) == []
+        first.execute("commit")
+        assert claim(second, want=9, tasks=["t"]) == []
 
 
 def test_of_many_that_ask_at_once_exactly_the_probes_are_let_through(database: Database) -> None:

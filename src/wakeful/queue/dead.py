@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -10,7 +11,7 @@ from uuid import UUID
 from wakeful.database.session import Database
 from wakeful.queue.presence import as_id
 from wakeful.queue.script import Script, aplay, play
-from wakeful.queue.sweep import AT_ONCE, Act, Refused, Told, not_told, sweep, together
+from wakeful.queue.sweep import Act, Refused, Told, keep_to, not_told, portion_size, sweep, together
 from wakeful.statements import operate, read_fleet
 from wakeful.statements.read import JobFilter
 from wakeful.statements.statement import Statement
@@ -54,15 +55,19 @@ def act_on_all(
     return sweep(page, lambda ids: together(ids, act, refused), rate=rate, told=told)
 
 
-def act_on_ids(ids: Iterable[UUID | str], act: Act, refused: Refused = not_told) -> Script[int]:
-    """Do it to these; JobNotFound, and nothing done, when one of them is unknown."""
+def act_on_ids(
+    ids: Iterable[UUID | str], act: Act, refused: Refused = not_told, *, rate: float | None = None
+) -> Script[int]:
+    """Do it to these, `rate` a second at most; JobNotFound, and nothing done, when one of them is unknown."""
     meant = list(dict.fromkeys(as_id(id) for id in ids))
     for id in meant:
         if (yield read_fleet.dead_letter(id)) is None:
             raise JobNotFound(id, message=f"There is no dead letter {id}. Find it with `wakeful dead list`.")
-    done = 0
-    for start in range(0, len(meant), AT_ONCE):
-        done += yield from together(meant[start : start + AT_ONCE], act, refused)
+    began, done, size = time.monotonic(), 0, portion_size(rate)
+    for start in range(0, len(meant), size):
+        if start:
+            yield from keep_to(rate, start, began)
+        done += yield from together(meant[start : start + size], act, refused)
     return done
 
 
@@ -131,9 +136,9 @@ def _script(
 ) -> Script[int]:
     if bool(ids) == bool(wanted):
         raise InvalidOption("ids", "or a filter such as task= have to be given: say which, by one of the two.")
-    if ids:
-        return act_on_ids(ids, act)
     pace = None if rate is None else real_number(rate, "rate", 0.001)
+    if ids:
+        return act_on_ids(ids, act, rate=pace)
     return act_on_all(_filter(wanted), acknowledged, act, rate=pace)
 
 

@@ -37,8 +37,7 @@ def sweep(page: Page, portion: Portion, *, rate: float | None = None, told: Told
     Each is seen to once, and what was done stays done: who is interrupted calls it again. What comes meanwhile has
     newer ids, and is left alone.
     """
-    size = AT_ONCE if rate is None else max(1, min(AT_ONCE, int(rate)))
-    began, seen, done, after = time.monotonic(), 0, 0, None
+    began, seen, done, after, size = time.monotonic(), 0, 0, None, portion_size(rate)
     while True:
         ids: Sequence[UUID] = yield page(size, after)
         if not ids:
@@ -46,8 +45,18 @@ def sweep(page: Page, portion: Portion, *, rate: float | None = None, told: Told
         done += yield from portion(ids)
         told(len(ids))
         seen, after = seen + len(ids), ids[-1]
-        if rate is not None and (ahead := seen / rate - (time.monotonic() - began)) > 0:
-            yield Sleep(None, ahead)
+        yield from keep_to(rate, seen, began)
+
+
+def portion_size(rate: float | None) -> int:
+    """A tenth of a second's worth, so that a pace is a pace and not a bang every second."""
+    return AT_ONCE if rate is None else max(1, min(AT_ONCE, int(rate / 10)))
+
+
+def keep_to(rate: float | None, seen: int, began: float) -> Script[None]:
+    """Wait until so many may have been seen to since `began`."""
+    if rate is not None and (ahead := seen / rate - (time.monotonic() - began)) > 0:
+        yield Sleep(None, ahead)
 
 
 def together(ids: Sequence[UUID], act: Act, refused: Refused) -> Script[int]:

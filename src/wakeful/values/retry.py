@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol, runtime_checkable
 
+from wakeful.values.declaring import naming_the_task
 from wakeful.values.duration import DurationLike, duration, nonnegative_duration
 from wakeful.values.errors import InvalidOption
 from wakeful.values.number import real_number, whole_number
@@ -51,15 +52,16 @@ class Exponential:
     jitter: float
 
     def __init__(self, base: DurationLike = 1, factor: float = 2, cap: DurationLike = 300, jitter: float = 0.1) -> None:
-        least, most = duration(base, "base"), duration(cap, "cap")
-        if least <= timedelta(0):
-            raise InvalidOption("base", f"is {shown(base)}, but must be more than zero: Fixed(0) never waits.")
-        if most < least:
-            raise InvalidOption("cap", f"is {shown(cap)}, below the base of {shown(base)}: give at least the base.")
-        object.__setattr__(self, "base", least)
-        object.__setattr__(self, "factor", real_number(factor, "factor", 1))
-        object.__setattr__(self, "cap", most)
-        object.__setattr__(self, "jitter", real_number(jitter, "jitter", 0, 1))
+        with naming_the_task():
+            least, most = duration(base, "base"), duration(cap, "cap")
+            if least <= timedelta(0):
+                raise InvalidOption("base", f"is {shown(base)}, but must be more than zero: Fixed(0) never waits.")
+            if most < least:
+                raise InvalidOption("cap", f"is {shown(cap)}, below the base of {shown(base)}: give at least the base.")
+            object.__setattr__(self, "base", least)
+            object.__setattr__(self, "factor", real_number(factor, "factor", 1))
+            object.__setattr__(self, "cap", most)
+            object.__setattr__(self, "jitter", real_number(jitter, "jitter", 0, 1))
 
     @property
     def starts(self) -> None:
@@ -82,11 +84,12 @@ class Steps:
     waits: tuple[timedelta, ...]
 
     def __init__(self, waits: Iterable[DurationLike]) -> None:
-        listed = () if isinstance(waits, str) else tuple(waits)
-        if not listed:
-            raise InvalidOption("waits", f"is {shown(waits)}: list at least one wait, such as Steps([0, 30, 300]).")
-        spans = tuple(nonnegative_duration(wait, f"waits[{index}]") for index, wait in enumerate(listed))
-        object.__setattr__(self, "waits", spans)
+        with naming_the_task():
+            listed = () if isinstance(waits, str) else tuple(waits)
+            if not listed:
+                raise InvalidOption("waits", f"is {shown(waits)}: list at least one wait, such as Steps([0, 30, 300]).")
+            spans = tuple(nonnegative_duration(wait, f"waits[{index}]") for index, wait in enumerate(listed))
+            object.__setattr__(self, "waits", spans)
 
     @property
     def starts(self) -> int:
@@ -104,8 +107,9 @@ class Fixed:
     jitter: float
 
     def __init__(self, wait: DurationLike, jitter: float = 0.0) -> None:
-        object.__setattr__(self, "wait", nonnegative_duration(wait, "wait"))
-        object.__setattr__(self, "jitter", real_number(jitter, "jitter", 0, 1))
+        with naming_the_task():
+            object.__setattr__(self, "wait", nonnegative_duration(wait, "wait"))
+            object.__setattr__(self, "jitter", real_number(jitter, "jitter", 0, 1))
 
     @property
     def starts(self) -> None:

@@ -157,7 +157,7 @@ def _act(
         raise click.UsageError("Say which: IDs, a filter such as --task, or --all; one of the three.")
     with acting(dsn) as asking:
         if ids:
-            meant, count = len(set(ids)), play(asking, act_on_ids(ids, act, _tell))
+            meant, count = len(set(ids)), play(asking, act_on_ids(ids, act, _tell, rate=rate))
         else:
             meant, count = _act_on_all(asking, verb, act, job_filter(**chosen), SEEN[seen], yes, rate)
     if as_json:
@@ -176,10 +176,23 @@ def _act_on_all(
     from wakeful.statements import read_fleet
 
     meant = asking.run(read_fleet.dead_letter_count(wanted, acknowledged=acknowledged))
-    if meant:
+    if meant and yes:
+        click.echo(f"{verb} {_counted(meant)}.", err=True)
+    elif meant:
         confirm(f"{verb} {_counted(meant)}?", yes)
-    with progress(meant, verb) as told:
-        return meant, play(asking, act_on_all(wanted, acknowledged, act, rate=rate, told=told, refused=_tell))
+    seen = 0
+    with progress(meant, verb) as show:
+
+        def told(more: int) -> None:
+            nonlocal seen
+            seen += more
+            show(more)
+
+        try:
+            return meant, play(asking, act_on_all(wanted, acknowledged, act, rate=rate, told=told, refused=_tell))
+        except KeyboardInterrupt:
+            pass
+    raise click.ClickException(f"Interrupted after {seen} of {_counted(meant)}: the same command goes on from there.")
 
 
 def _tell(error: WakefulError) -> None:
