@@ -235,8 +235,8 @@ class Wakeful:
         """The circuit breaker of a service, for `with` and `async with` around calls of it.
 
         What is given here (`threshold`, `window`, `open_for`, `cap`, `probes`) holds for all processes from the next
-        start of a worker on. `counts`: the exceptions that are the service's fault, or a function that says so; all if
-        left out.
+        start of a worker on, and from the first call of a breaker that the database does not know yet. `counts`: the
+        exceptions that are the service's fault, or a function that says so; all if left out.
         """
         from wakeful.guard.breaker import Breaker
 
@@ -250,7 +250,9 @@ class Wakeful:
             said = breaker_policy(policy)
         except InvalidOption as error:
             raise InvalidOption(error.option, message=f"Breaker {known}: {error.option} {error.problem}") from None
-        made = Breaker(known, lambda: self.database, said, faults(counts, "counts"))
+        made = Breaker(
+            known, lambda: self.database, said, faults(counts, "counts"), lambda: self._settings_of_breaker(known)
+        )
         self._breakers[known] = made
         return made
 
@@ -273,11 +275,7 @@ class Wakeful:
         named = {task.spec.policy.breaker for task in self._tasks.values()} - {None}
         names = sorted({*self._breakers, *steering.breakers, *(name for name in named if name)})
         own = {name: self._breakers[name].policy for name in self._breakers}
-        nothing = BreakerPolicy()
-        breakers = {
-            name: own.get(name, nothing).over(steering.breakers.get(name, nothing)).over(steering.breaker)
-            for name in names
-        }
+        breakers = {name: own.get(name, BreakerPolicy()).over(self._settings_of_breaker(name)) for name in names}
         of_tasks = {name: task.spec.policy for name, task in self._tasks.items() if task.spec.policy.said()}
         return Policies(tuple(self._tasks), breakers, of_tasks, {**steering.queues, **self._queue_policies})
 
@@ -327,6 +325,10 @@ class Wakeful:
                 raise InvalidOption("breaker", message=f"Task {made.name}: {error.option} {error.problem}") from None
         self._tasks[made.name] = made
         return made
+
+    def _settings_of_breaker(self, name: str) -> BreakerPolicy:
+        steering = self.settings.steering
+        return steering.breakers.get(name, BreakerPolicy()).over(steering.breaker)
 
     def _require_breaker(self, name: str, field: str) -> None:
         """Where breakers are declared at all, one that is not among them is a mistake."""

@@ -129,6 +129,19 @@ def test_a_slot_that_nobody_could_take_yet_is_not_forgotten(db: Session) -> None
     assert [len(take(db, 1)) for _ in range(4)] == [1, 1, 1, 0]
 
 
+def test_the_slot_of_one_key_is_not_forgotten_when_a_newcomer_of_another_is_parked(db: Session) -> None:
+    limit(db, concurrency=1, key="tenant")
+    for tenant in "ab":
+        many(db, 2, tenant=tenant)
+    for one in take(db):
+        complete(db, one)
+    enqueue(db, tenant="a")
+    # Both keys have room. One slot is free: a's parked job takes it, the newcomer is parked behind it.
+    [first], _ = worker_claim(db, register(db), want=9, free=[1])
+    assert first.row["tenant"] == "a"
+    assert by_tenant(take(db)) == {"b": 1}
+
+
 def test_a_parked_job_can_be_cancelled_and_a_replaced_one_is_back_in_line(db: Session) -> None:
     limit(db, concurrency=1, key="tenant")
     blocker = started(db, tenant="a")
@@ -156,7 +169,7 @@ def test_a_rate_lets_a_burst_through_and_then_one_at_a_time(own: Session) -> Non
     many(own, 10)
     assert len(take(own)) == 3
     assert take(own) == []
-    shift_clock(own, "6 minutes")
+    shift_clock(own, "7 minutes")
     assert len(take(own)) == 1
     shift_clock(own, "10 hours")
     assert len(take(own)) == 3

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from tests.effort import times
 from tests.sessions import Session, query, scalar, session
 from wakeful.app import Wakeful
-from wakeful.queue.dead import act_on_all
-from wakeful.queue.script import play
+from wakeful.queue import dead, sweep
+from wakeful.queue.dead import act_on_all, act_on_ids
+from wakeful.queue.script import Script, Sleep, play
 from wakeful.statements import operate
 from wakeful.statements.read import JobFilter
+from wakeful.statements.statement import Statement
 from wakeful.testing import Database
 from wakeful.values.errors import InvalidOption, JobNotFound
 
@@ -78,19 +81,45 @@ def test_a_bulk_requeue_that_is_interrupted_goes_on_where_it_was(app: Wakeful, d
     assert app.dead.requeue(task="t") == 0
 
 
-def test_a_requeue_is_paced(app: Wakeful, db: Session) -> None:
+def waits_of(app: Wakeful, script: Script[int], monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Play a script on a clock that stands still: how long it would wait, each time."""
+    for module in (dead, sweep):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    waits: list[float] = []
+    answer: object = None
+    while True:
+        try:
+            step = script.send(answer)
+        except StopIteration:
+            return waits
+        if isinstance(step, Sleep):
+            waits.append(step.seconds)
+            answer = None
+        else:
+            assert isinstance(step, Statement)
+            answer = app.database.run(step)
+
+
+def test_a_requeue_is_paced(app: Wakeful, db: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     bury_some(db, 30)
-    began = time.monotonic()
-    assert app.dead.requeue(task="t", rate=100) == 30
-    assert time.monotonic() - began >= 0.29
+    waits = waits_of(app, act_on_all(JobFilter(task="t"), False, operate.requeued(None), rate=100), monkeypatch)
+    assert waits == pytest.approx([0.1, 0.2, 0.3])
+    assert scalar(db, "select count(*) from wakeful.job") == 30
 
 
-def test_a_requeue_by_id_is_paced_too(app: Wakeful, db: Session) -> None:
+def test_a_requeue_by_id_is_paced_too(app: Wakeful, db: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     bury_some(db, 30)
     ids = [letter.id for letter in app.dead.list()]
+    waits = waits_of(app, act_on_ids(ids, operate.requeued(None), rate=100), monkeypatch)
+    assert waits == pytest.approx([0.1, 0.2])
+    assert scalar(db, "select count(*) from wakeful.job") == 30
+
+
+def test_the_pace_of_the_public_verb_is_kept(app: Wakeful, db: Session) -> None:
+    bury_some(db, 3)
     began = time.monotonic()
-    assert app.dead.requeue(*ids, rate=100) == 30
-    assert time.monotonic() - began >= 0.19
+    assert app.dead.requeue(task="t", rate=10) == 3
+    assert time.monotonic() - began >= 0.29
 
 
 def test_letters_are_acknowledged_and_purged_by_id_or_filter(app: Wakeful, db: Session) -> None:

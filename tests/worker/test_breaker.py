@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.sessions import Session, query, scalar
-from tests.worker.work import comes_to, soon, working
+from tests.worker.work import comes_to, soon, starting, working
 from wakeful.app import Wakeful
 from wakeful.values.errors import BreakerOpen
 from wakeful.values.outcome import Dead
@@ -105,8 +105,7 @@ async def test_calls_inside_handlers_open_it(app: Wakeful, db: Session) -> None:
 
 
 def test_a_breaker_stands_alone(app: Wakeful, db: Session) -> None:
-    api = app.breaker("api", counts=ConnectionError)
-    db.execute("select wakeful.set_breaker('api', threshold => 2)")
+    api = app.breaker("api", counts=ConnectionError, threshold=2)
     for _ in range(2):
         with pytest.raises(ConnectionError), api:
             raise ConnectionError("down")
@@ -124,17 +123,18 @@ async def test_the_worker_that_moves_a_breaker_logs_it_at_once_and_once(
     app: Wakeful, db: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    service = Service(down=True)
+    down = True
     app.breaker("smtp", threshold=2, open_for="300ms", cap="300ms")
 
     @app.task(name="call", breaker="smtp", retry=Fixed(0), max_attempts=1000)
     async def call() -> None:
-        await service.call()
+        if down:
+            raise ConnectionError("it is down")
 
     async with starting(app, concurrency=4), starting(app, concurrency=4):
         id = await call.aenqueue()
         await soon(lambda: bool(told(caplog, "breaker_opened")))
-        service.down = False
+        down = False
         await comes_to(db, id, "completed")
         await soon(lambda: bool(told(caplog, "breaker_closed")))
     [opened] = [one for one in told(caplog, "breaker_opened") if one["from"] == "closed"]
@@ -173,3 +173,10 @@ async def test_one_worker_of_the_fleet_logs_what_a_person_does_to_a_breaker(
         await comes_to(db, await call.aenqueue(), "completed")
     assert [(one["breaker"], one["by"]) for one in told(caplog, "breaker_opened")] == [("smtp", "anna")]
     assert [(one["breaker"], one["by"]) for one in told(caplog, "breaker_closed")] == [("smtp", "berta")]
+
+
+def test_what_is_known_of_a_breaker_is_not_undone_by_a_caller(app: Wakeful, db: Session) -> None:
+    db.execute("select wakeful.set_breaker('api', threshold => 7)")
+    with app.breaker("api", threshold=2):
+        pass
+    assert scalar(db, "select threshold from wakeful.breakers") == 7

@@ -49,11 +49,13 @@ class Breaker:
         database: Callable[[], Database],
         policy: BreakerPolicy = BreakerPolicy(),  # noqa: B008 - frozen
         counts: Faults | None = None,
+        settings: Callable[[], BreakerPolicy] = BreakerPolicy,
     ) -> None:
         self.name = name
         self.policy = policy
         self._database = database
         self._counts = counts
+        self._settings = settings
 
     def __enter__(self) -> Self:
         holder, statement = self._knock()
@@ -88,7 +90,7 @@ class Breaker:
     def _knock(self) -> tuple[UUID, Statement[Entry]]:
         job = current_job.get()
         holder, epoch = (new_id(), None) if job is None else (job.id, job.epoch)
-        return holder, statements.enter(self.name, holder, epoch)
+        return holder, statements.enter(self.name, holder, epoch, self.policy.over(self._settings()))
 
     def _pass(self, holder: UUID, entry: Entry) -> None:
         if entry.wait is not None:

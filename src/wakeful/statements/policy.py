@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from uuid import UUID
 
 from wakeful.statements.statement import Row, Statement, nothing
-from wakeful.values.policy import Policies
+from wakeful.values.policy import BreakerPolicy, Policies
 from wakeful.values.report import BreakerReport, Entry
 
 
@@ -20,12 +21,16 @@ def declare(policies: Policies) -> Statement[None]:
     )
 
 
-def enter(name: str, holder: UUID, epoch: int | None) -> Statement[Entry]:
-    """Ask a breaker whether a call may be made. `epoch` None: by someone outside of any job."""
+def enter(name: str, holder: UUID, epoch: int | None, policy: BreakerPolicy) -> Statement[Entry]:
+    """Ask a breaker whether a call may be made. `epoch` None: by someone outside of any job.
+
+    `policy` holds where nobody has declared the breaker so far.
+    """
+    said = policy.said()
     return Statement(
-        "select wait, listens, probing"
-        " from wakeful.enter_breaker_1(%(name)s::text, %(holder)s::uuid, %(epoch)s::bigint)",
-        {"name": name, "holder": holder, "epoch": epoch},
+        "select wait, listens, probing from wakeful.enter_breaker_1("
+        "%(name)s::text, %(holder)s::uuid, %(epoch)s::bigint, policy => %(policy)s::jsonb)",
+        {"name": name, "holder": holder, "epoch": epoch, "policy": json.dumps(said) if said else None},
         lambda rows: Entry(*rows[0]),
     )
 

@@ -2194,9 +2194,10 @@ begin
             made.held_back := made.held_back or passing.cut;
             if passing.parked <> '{}' and not alone then
                 perform wakeful.park(passing.parked, at);
-                select made.keys || array_agg(k.key), made.key_tasks || array_agg(k.task) into made.keys, made.key_tasks
-                from (select distinct c.key, c.task from unnest(passing.parked) c where c.key <> all (made.keys)) k
-                having count(*) > 0;
+                -- Always a row, also where all of them are known: none would leave the keys null, and their marks forgotten.
+                select made.keys || coalesce(array_agg(k.key), '{}'), made.key_tasks || coalesce(array_agg(k.task), '{}')
+                into made.keys, made.key_tasks
+                from (select distinct c.key, c.task from unnest(passing.parked) c where c.key <> all (made.keys)) k;
             end if;
         else
             made.picks := made.picks || wakeful.lock_picks(fresh[1:most - cardinality(made.picks)]);
@@ -2943,9 +2944,10 @@ $$;
 
 -- For a call inside a handler, or outside of any job: whether it may be made. `holder` and `epoch` are the running job's (epoch null:
 -- a caller of its own, who will be back within `patience`). wait: how many seconds until it is worth asking again; null when the
--- call may be made. listens: whether a success has to be told.
+-- call may be made. listens: whether a success has to be told. `policy` is how a breaker judges that nobody has declared so far (arguments
+-- of set_breaker); what is there already stays as it is.
 create function wakeful.enter_breaker_1(
-    name text, holder uuid, epoch bigint default null, patience interval default '1 minute')
+    name text, holder uuid, epoch bigint default null, patience interval default '1 minute', policy jsonb default null)
     returns table (wait double precision, listens boolean, probing boolean)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
@@ -2957,6 +2959,10 @@ declare
 begin
     probing := false;
     select b.* into held from wakeful.breaker b where b.name = enter_breaker_1.name;
+    if not found and policy is not null then
+        perform wakeful.set_breaker(name, (policy ->> 'threshold')::integer, (policy ->> 'span')::interval,
+            (policy ->> 'open_for')::interval, (policy ->> 'open_cap')::interval, (policy ->> 'probes')::integer);
+    end if;
     listens := coalesce(held.attentive, false);
     if not listens or held.state = 'closed' then
         return next;

@@ -318,9 +318,10 @@ begin
             made.held_back := made.held_back or passing.cut;
             if passing.parked <> '{}' and not alone then
                 perform wakeful.park(passing.parked, at);
-                select made.keys || array_agg(k.key), made.key_tasks || array_agg(k.task) into made.keys, made.key_tasks
-                from (select distinct c.key, c.task from unnest(passing.parked) c where c.key <> all (made.keys)) k
-                having count(*) > 0;
+                -- Always a row, also where all of them are known: none would leave the keys null, and their marks forgotten.
+                select made.keys || coalesce(array_agg(k.key), '{}'), made.key_tasks || coalesce(array_agg(k.task), '{}')
+                into made.keys, made.key_tasks
+                from (select distinct c.key, c.task from unnest(passing.parked) c where c.key <> all (made.keys)) k;
             end if;
         else
             made.picks := made.picks || wakeful.lock_picks(fresh[1:most - cardinality(made.picks)]);

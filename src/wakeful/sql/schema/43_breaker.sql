@@ -240,9 +240,10 @@ $$;
 
 -- For a call inside a handler, or outside of any job: whether it may be made. `holder` and `epoch` are the running job's (epoch null:
 -- a caller of its own, who will be back within `patience`). wait: how many seconds until it is worth asking again; null when the
--- call may be made. listens: whether a success has to be told.
+-- call may be made. listens: whether a success has to be told. `policy` is how a breaker judges that nobody has declared so far (arguments
+-- of set_breaker); what is there already stays as it is.
 create function wakeful.enter_breaker_1(
-    name text, holder uuid, epoch bigint default null, patience interval default '1 minute')
+    name text, holder uuid, epoch bigint default null, patience interval default '1 minute', policy jsonb default null)
     returns table (wait double precision, listens boolean, probing boolean)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
@@ -254,6 +255,10 @@ declare
 begin
     probing := false;
     select b.* into held from wakeful.breaker b where b.name = enter_breaker_1.name;
+    if not found and policy is not null then
+        perform wakeful.set_breaker(name, (policy ->> 'threshold')::integer, (policy ->> 'span')::interval,
+            (policy ->> 'open_for')::interval, (policy ->> 'open_cap')::interval, (policy ->> 'probes')::integer);
+    end if;
     listens := coalesce(held.attentive, false);
     if not listens or held.state = 'closed' then
         return next;
