@@ -93,7 +93,7 @@ def waits_of(app: Wakeful, script: Script[int], monkeypatch: pytest.MonkeyPatch)
         except StopIteration:
             return waits
         if isinstance(step, Sleep):
-            waits.append(step.seconds)
+            waits.append(step.seconds or 0.0)
             answer = None
         else:
             assert isinstance(step, Statement)

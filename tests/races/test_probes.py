@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.sessions import Session, background, scalar, session, sessions, shift_clock, value
-from tests.verbs import claim, enqueue
+from tests.verbs import claim, complete, enqueue, started
 from wakeful.testing import Database
 
 
@@ -31,6 +31,22 @@ def test_a_fresh_breaker_lets_no_more_than_its_threshold_start_over_two_sessions
         assert claim(second, want=9, tasks=["t"]) == []
         first.execute("commit")
         assert claim(second, want=9, tasks=["t"]) == []
+
+
+def test_a_success_while_it_is_closed_and_trusted_waits_for_nobody(database: Database) -> None:
+    with sessions(database.dsn, 2) as (first, second):
+        value(first, "set_task_policy", task="t", breaker="smtp")
+        complete(first, started(first))
+        held = started(first)
+        # Another service is down, so that somebody listens.
+        value(first, "trip_breaker", name="api")
+        second.execute("set lock_timeout = '5s'")
+        first.execute("begin")
+        first.execute("select from wakeful.breaker where name = 'smtp' for update")
+        complete(second, held)
+        enqueue(second)
+        assert len(claim(second, tasks=["t"])) == 1
+        first.execute("rollback")
 
 
 def test_of_many_that_ask_at_once_exactly_the_probes_are_let_through(database: Database) -> None:

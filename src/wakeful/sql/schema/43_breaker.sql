@@ -154,6 +154,8 @@ begin
                 select from wakeful.probe b where b.breaker = p.breaker and b.holder = f.id and b.epoch = f.epoch)) as probed
         from wakeful.finished_job f
         join wakeful.task_policy p on p.task = f.task
+        -- Of several breakers one may be attentive, and the row of another one is not to be waited for.
+        join wakeful.breaker b on b.name = p.breaker and b.attentive
         where f.id = any (done) and f.finished_at = breakers_hear_of.at and p.breaker is not null
         group by p.breaker order by p.breaker
     loop
