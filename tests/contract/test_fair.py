@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.sessions import INVALID, Session, refusal, scalar, shift_clock, value
-from tests.verbs import Held, claim, enqueue, enqueue_many, fail
+from tests.verbs import Held, claim, enqueue, enqueue_many, fail, register, worker_claim
 
 
 def fair(db: Session, **policy: object) -> None:
@@ -28,6 +28,18 @@ def test_one_tenants_backlog_does_not_delay_another(db: Session) -> None:
     assert tenants(db, 50) == {"a": 50}
     many(db, "b", 10)
     assert tenants(db, 20) == {"a": 10, "b": 10}
+
+
+def test_few_are_held_ready_behind_busy_slots_as_they_cannot_give_way(db: Session) -> None:
+    fair(db)
+    many(db, "a", 100)
+    held, report = worker_claim(db, register(db), want=50, queues=["q"], free=[4])
+    assert len(held) == 8
+    assert report["held_back"]
+    # With four held ready, slots have to come free before there are more.
+    held, report = worker_claim(db, register(db), want=50, queues=["q"], free=[-4])
+    assert held == []
+    assert report["held_back"]
 
 
 def test_shares_go_by_weight(db: Session) -> None:

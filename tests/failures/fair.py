@@ -35,17 +35,18 @@ def fair(site: Site) -> Finding:
 
 
 def late_comer(db: Session, tenant: str) -> int:
-    """How many of A's jobs were done between this tenant's enqueuing and its last one's end."""
+    """How many of A's jobs were done from the moment that this tenant's were enqueued to the end of its last one."""
     before = done(db, "a")
     until(lambda: done(db, "a") >= before + 50, 120)
     add(db, tenant, FEW)
+    since = scalar(db, "select wakeful.now()")
     until(lambda: done(db, tenant) == FEW, 120)
     return int(
         scalar(
             db,
-            "select count(*) from wakeful.finished_job f, (select min(created_at) as since, max(finished_at) as until"
-            " from wakeful.finished_job where tenant = %s) b where f.tenant = 'a' and f.finished_at > b.since"
-            " and f.finished_at <= b.until",
+            "select count(*) from wakeful.finished_job f where f.tenant = 'a' and f.finished_at > %s"
+            " and f.finished_at <= (select max(b.finished_at) from wakeful.finished_job b where b.tenant = %s)",
+            since,
             tenant,
         )
     )

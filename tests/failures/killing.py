@@ -9,7 +9,8 @@ from tests.failures.trial import Site
 from tests.worker.processes import Fleet, WorkerProcess
 
 PROCESSES = 4
-LEASE_SECONDS = 2
+# Long enough that a process which is merely slow is not taken for a dead one.
+LEASE_SECONDS = 5
 
 
 class Doomed:

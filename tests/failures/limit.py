@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import chain
+from typing import Any
 
 from tests.failures.apps import LIMIT
 from tests.failures.killing import Doomed
@@ -32,13 +33,15 @@ def limit(site: Site) -> Finding:
         states = Counter(row["state"] for row in query(db, "select state from wakeful.jobs"))
         stuck = left(db)
         marks = int(scalar(db, "select count(*) from wakeful.freed_slot"))
-    most = most_at_once(site.journal, doomed.died)
-    started = len(site.journal.lines("start"))
+    runs = runs_in(site.journal)
+    lost = outlived(runs, doomed.died)
+    most = most_at_once({run: told for run, told in runs.items() if run not in lost}, doomed.died)
     return Finding(
         {
             "jobs": f"{jobs:,}",
             "kills": len(doomed.died),
-            "starts": f"{started:,}",
+            "starts": f"{len(runs):,}",
+            "of these by a living process that had lost its lease": len(lost),
             "most of one key at once": most,
             "completed": f"{states['completed']:,}",
             "dead (three crashes)": states["dead"],
@@ -70,21 +73,31 @@ def left(db: Session) -> int:
     return int(scalar(db, "select count(*) from wakeful.job"))
 
 
-def most_at_once(journal: Journal, died: Mapping[int, float]) -> int:
-    """The most jobs of one key that ran at the same moment, by their own lines.
+Runs = dict[tuple[str, int], dict[str, Any]]
+"""What is told of each run, by job and epoch: key, process, and the moments of its start and end."""
 
-    A job whose process was killed has run until then.
-    """
-    runs: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
-    told: dict[tuple[str, int], tuple[str, int]] = {}
+
+def runs_in(journal: Journal) -> Runs:
+    """The runs that the lines tell of."""
+    runs: Runs = defaultdict(dict)
     for line in journal.lines():
-        run = (line["job"], line["epoch"])
-        runs[run][line["event"]] = line["at"]
-        told[run] = (line["key"], line["pid"])
+        runs[line["job"], line["epoch"]] |= {"key": line["key"], "pid": line["pid"], line["event"]: line["at"]}
+    return runs
+
+
+def outlived(runs: Runs, died: Mapping[int, float]) -> set[tuple[str, int]]:
+    """The runs that went on after their job had been taken from a living process: its lease had lapsed."""
+    newest: Counter[str] = Counter()
+    for job, epoch in runs:
+        newest[job] = max(newest[job], epoch)
+    return {(job, epoch) for (job, epoch), run in runs.items() if epoch < newest[job] and run["pid"] not in died}
+
+
+def most_at_once(runs: Runs, died: Mapping[int, float]) -> int:
+    """The most jobs of one key that ran at the same moment. A job whose process was killed has run until then."""
     moments: dict[str, list[tuple[float, int]]] = defaultdict(list)
-    for run, times in runs.items():
-        key, pid = told[run]
-        moments[key] += [(times["start"], 1), (times.get("end", died.get(pid, float("inf"))), -1)]
+    for run in runs.values():
+        moments[run["key"]] += [(run["start"], 1), (run.get("end", died.get(run["pid"], float("inf"))), -1)]
     return max(chain.from_iterable(running(events) for events in moments.values()), default=0)
 
 

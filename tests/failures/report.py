@@ -20,9 +20,10 @@ jobs do is taken from lines that they fsync themselves, not from the queue's own
 SAYS: Final = {
     "limit": (
         "A limit of three on a key",
-        "Four processes of four slots, four keys, jobs of up to 20 ms; a process is killed every half second to three"
-        " seconds, and another one started. A job counts as running from its own first line to its last, or to the"
-        " death of its process. Afterwards as many jobs as there are slots go through once more.",
+        "Four processes of four slots, four keys, jobs of up to 20 ms; a process is killed every one to five seconds,"
+        " and another one started. A job counts as running from its own first line to its last, or to the"
+        " death of its process; one that a process too slow to renew its lease had lost meanwhile is counted apart."
+        " Afterwards as many jobs as there are slots go through once more.",
     ),
     "rate": (
         "A rate of 100 a second",

@@ -31,7 +31,12 @@ class Lane:
         While a batch gathers, so many more are asked for. Not before: they may be other jobs, and be held up here.
         """
         more = max(extra, batch) if self.gathering else extra
-        return max(0, self.slots + more - self.running - self.gathering - len(self.waiting))
+        return max(0, self.free + more)
+
+    @property
+    def free(self) -> int:
+        """How many slots are free; below zero: so many jobs are held ready behind the busy ones."""
+        return self.slots - self.running - self.gathering - len(self.waiting)
 
 
 @dataclass(slots=True)

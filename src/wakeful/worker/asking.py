@@ -109,8 +109,8 @@ class Asking:
         return limits
 
     def _free(self, limits: Sequence[int]) -> list[int]:
-        """How many of these are slots that are free now."""
-        return [min(limit, lane.room(0)) for limit, lane in zip(limits, self._lanes.lanes, strict=True)]
+        """How many of these are slots that are free now; below zero where jobs are held ready already."""
+        return [min(limit, lane.free) for limit, lane in zip(limits, self._lanes.lanes, strict=True)]
 
     def _sleeps(self, ears: Ears) -> Sleeps | None:
         if not ears.hears:

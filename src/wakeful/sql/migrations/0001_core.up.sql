@@ -2134,7 +2134,7 @@ begin
 end
 $$;
 
--- Picks up to `want` jobs of these pairs, of those behind gates up to `free`.
+-- Picks up to `want` jobs of these pairs, of those behind gates up to `free`; below zero: so many are held ready already.
 create function wakeful.pick(pairs wakeful.steered_pair[], want integer, free integer, alone boolean, at timestamptz)
     returns wakeful.picking
     language plpgsql volatile
@@ -2151,7 +2151,7 @@ declare
     seen uuid[] := '{}';
     -- Turns that have been taken are not to be had any more by who comes next: few are held ready behind busy slots. (With 16 in each of
     -- four processes another tenant's ten jobs waited for up to 141 of who was there first.)
-    most constant integer := least(want, free + 4);
+    most constant integer := least(want, greatest(0, free + 4));
     look constant integer := greatest(most + 16, 32);
     looked integer;
 begin
@@ -3144,7 +3144,7 @@ $$;
 -- sleepers when more is ready than was taken. `alone`: take one that must run alone. `done_*`: jobs to complete first, in the same commit (a turn). `brief`: the worker was poked and is in a hurry:
 -- what is in line is taken, and what else there is to see to, such as tending, declaring and what is due next, is left to the
 -- claim that follows; one that took nothing needs none, unless it reports so. `free`: how many of a lane's limit are free slots
--- (null: all); what is limited is not held ready behind busy ones. Returns the jobs, then the report.
+-- (null: all; below zero: so many jobs are held ready already); what is limited is not held ready behind busy ones. Returns the jobs, then the report.
 create function wakeful.claim_1(
     worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
     h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,

@@ -258,7 +258,7 @@ begin
 end
 $$;
 
--- Picks up to `want` jobs of these pairs, of those behind gates up to `free`.
+-- Picks up to `want` jobs of these pairs, of those behind gates up to `free`; below zero: so many are held ready already.
 create function wakeful.pick(pairs wakeful.steered_pair[], want integer, free integer, alone boolean, at timestamptz)
     returns wakeful.picking
     language plpgsql volatile
@@ -275,7 +275,7 @@ declare
     seen uuid[] := '{}';
     -- Turns that have been taken are not to be had any more by who comes next: few are held ready behind busy slots. (With 16 in each of
     -- four processes another tenant's ten jobs waited for up to 141 of who was there first.)
-    most constant integer := least(want, free + 4);
+    most constant integer := least(want, greatest(0, free + 4));
     look constant integer := greatest(most + 16, 32);
     looked integer;
 begin

@@ -84,7 +84,7 @@ $$;
 -- sleepers when more is ready than was taken. `alone`: take one that must run alone. `done_*`: jobs to complete first, in the same commit (a turn). `brief`: the worker was poked and is in a hurry:
 -- what is in line is taken, and what else there is to see to, such as tending, declaring and what is due next, is left to the
 -- claim that follows; one that took nothing needs none, unless it reports so. `free`: how many of a lane's limit are free slots
--- (null: all); what is limited is not held ready behind busy ones. Returns the jobs, then the report.
+-- (null: all; below zero: so many jobs are held ready already); what is limited is not held ready behind busy ones. Returns the jobs, then the report.
 create function wakeful.claim_1(
     worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
     h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
