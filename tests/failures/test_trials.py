@@ -12,7 +12,7 @@ from tests.failures.rate import most_in_a_second
 from tests.failures.sizes import SHORT
 from tests.failures.trial import Site
 from tests.failures.trials import TRIALS
-from wakeful.edges.testing import Database
+from wakeful.testing import Database
 
 
 @pytest.mark.slow
