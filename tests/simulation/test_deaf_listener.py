@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from tests.simulation.virtual_loop import VirtualLoop, run_virtually
+from wakeful.values.errors import DatabaseUnavailable
 from wakeful.wake.listener import DEAF_SECONDS, Listener
 
 # Virtual seconds: they take no time.
@@ -62,6 +63,37 @@ def test_a_connection_that_hears_is_kept() -> None:
     living, spare = Ear(hears=True), Ear(hears=True)
     run_virtually(listen([living, spare], 10 * DEAF_SECONDS), VirtualLoop())
     assert spare.said.empty()
+
+
+def test_nobody_looks_out_for_a_canary_that_a_lost_connection_should_have_heard() -> None:
+    async def lose() -> Listener:
+        ear = Ear(hears=True)
+        losing = asyncio.Event()
+
+        async def payloads() -> AsyncIterator[str]:
+            if await losing.wait():
+                raise DatabaseUnavailable("The link is lost.")
+            yield ""
+
+        ear.payloads = payloads  # type: ignore[method-assign]
+
+        async def open_ear() -> Ear:
+            if losing.is_set():
+                raise DatabaseUnavailable("Nobody answers.")
+            return ear
+
+        listener = Listener(open_ear, lambda notice: None, lambda: None)
+        listening = asyncio.create_task(listener.run())
+        await asyncio.sleep(1)
+        listener.expect_canary()
+        listener.canary_sent(asyncio.get_running_loop().time() + 4)
+        assert listener.check_at is not None
+        losing.set()
+        await asyncio.sleep(10)
+        listening.cancel()
+        return listener
+
+    assert run_virtually(lose(), VirtualLoop()).check_at is None
 
 
 def test_behind_a_pooler_it_is_tried_again_now_and_then_and_no_more() -> None:

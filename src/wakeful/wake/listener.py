@@ -99,6 +99,8 @@ class Listener:
                     self._changed()
             finally:
                 self.connected = False
+                # What was sent to a connection that is gone will never be heard: nobody need look out for it.
+                self._overdue_at = None
             await asyncio.sleep(wait * random.uniform(0.5, 1.5))
             wait = min(wait * 2, LONGEST_WAIT)
 
