@@ -14,7 +14,7 @@ from wakeful.statements import claim as claiming
 from wakeful.statements import fleet, loops
 from wakeful.statements.claim import Claimed, ClaimRequest
 from wakeful.statements.statement import Statement
-from wakeful.values.errors import DatabaseUnavailable, WakefulError
+from wakeful.values.errors import WakefulError
 from wakeful.values.settlement import Completion, Ending
 from wakeful.worker.ears import Ears
 from wakeful.worker.presence import Presence
@@ -36,6 +36,7 @@ class Calls:
         self._clock = asyncio.get_running_loop().time
         self._canary = random.getrandbits(31)
         self._doubts_until = 0.0
+        self._took = False
         self.doubts = False
         self.ears = Ears()
 
@@ -68,7 +69,9 @@ class Calls:
         finally:
             self.ears.canary_sent(overdue_at)
         lease.renewed(sent_at)
-        self.doubts = self.doubts or self._clock() < self._doubts_until
+        # Behind a pooler a standby may have taken the place of the primary with nobody told.
+        self.doubts = self.doubts or self._took or self._clock() < self._doubts_until
+        self._took = False
         return claimed
 
     async def wake(self) -> None:
@@ -76,24 +79,31 @@ class Calls:
         await self._line.run(loops.wake(self._presence.worker_id))
 
     async def settle_doubts(self) -> None:
-        """Give back what an answer that was lost told of: it is held in our name, and nobody here knows of it."""
-        held = await self._line.run(fleet.held(self._presence.worker_id))
+        """Give back what is held in our name, and nobody here knows of.
+
+        A claim whose answer was lost; or one whose settlement was acknowledged, and forgotten by a failover.
+        """
         known = self._known() | self._writer.gathering.claims()
+        held = await self._line.run(fleet.held(self._presence.worker_id))
+        # What is known before and gone now has settled itself meanwhile, in its handler's transaction.
+        known |= self._known() | self._writer.gathering.claims()
         for id, epoch in held:
             if (id, epoch) not in known:
                 self._writer.gathering.add(Ending(id, epoch, "released", retry_in=timedelta(0)))
         self.doubts = False
 
+    def doubt(self) -> None:
+        """The database was lost: whichever comes back may know more of our claims than we do, even later."""
+        # A server that is slow to notice that we are gone may still take what we sent.
+        self._doubts_until = self._clock() + 2 * self._presence.lease.length.total_seconds()
+        self.doubts = True
+
     def forget_doubts(self) -> None:
         """What was held under an id that has lapsed is rescued."""
-        self.doubts = False
+        self.doubts = self._took = False
         self._doubts_until = 0.0
 
     async def _taken(self, statement: Statement[Claimed]) -> Claimed:
-        try:
-            return await self._line.run(statement)
-        except DatabaseUnavailable:
-            # It may have been taken all the same, even later: by a server that is slow to notice that we are gone.
-            self._doubts_until = self._clock() + 2 * self._presence.lease.length.total_seconds()
-            self.doubts = True
-            raise
+        claimed = await self._line.run(statement)
+        self._took = self._took or bool(claimed.jobs)
+        return claimed

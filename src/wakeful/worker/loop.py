@@ -124,6 +124,10 @@ class Loop:
             self._lanes.look()
         self.alarm.ring()
 
+    def doubt(self) -> None:
+        """The database was lost: once it is back, see whether it and we agree on what we hold."""
+        self._calls.doubt()
+
     def begin_anew(self) -> None:
         """The worker has a new id: nothing it knew of its standing holds any more."""
         self._declared = False

@@ -238,6 +238,7 @@ class Shift:
                 self._presence.lease.lapsed = True
             except DatabaseUnavailable as error:
                 outages += 1
+                self._loop.doubt()
                 log.warning("database_lost: %s", error, extra={"event": "database_lost"})
                 await self._back_off(outages)
             # Fetching must go on: what keeps it from that is logged, counted and tried again, but not for ever.
