@@ -6,44 +6,93 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.chaos import report
 from tests.chaos.faults import FAULTS
-from tests.chaos.report import Layer
-from tests.chaos.scenario import Effort, Verdict, play
+from tests.chaos.pace import Rounds, twin_at_work
+from tests.chaos.pooler import no_pooler
+from tests.chaos.report import Layer, Way
+from tests.chaos.scenario import THROUGH, Effort, Verdict, play
+from tests.chaos.stage import Stage
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "explanation" / "proof.md"
 # Examples of the state machine times steps of each, at an effort of 1: see tests/contract/test_model.py.
 STEPS_OF_A_RUN = 100 * 50
+TITLES = {None: "Workers and producers connect directly", "pgbouncer": "All through PgBouncer in transaction mode"}
 
 
 def main() -> int:
     """Run what is asked for."""
     asked = arguments()
     names = asked.only.split(",") if asked.only else list(FAULTS)
-    missing = {name: why for name in names if (why := FAULTS[name].missing())}
+    with measuring(asked.races) as twin:
+        effort = Effort(seconds=asked.minutes * 60, twin=twin, rounds=Rounds(asked.races))
+        ways = [played(names, asked.seed, effort, through) for through in ways_of(asked)]
+    layers = [] if asked.only else [planted(), states(asked.steps), seeds(asked.seeds)]
+    for way in ways:
+        print(f"\n{way.title}\n{report.text(way.verdicts, way.missing)}")
+    print("\n".join(f"{layer.says}: {layer.complaint or 'all hold'}" for layer in layers))
+    if asked.write or not asked.only:
+        size = f"Seed {asked.seed}, {asked.minutes:g} minutes a fault"
+        PAGE.write_text(report.page(ways, size, f"make chaos ARGS='{' '.join(sys.argv[1:])}'", layers))
+    wrong = any(report.failures(way.verdicts) for way in ways) or any(not layer.holds for layer in layers)
+    return 1 if wrong else 0
+
+
+def ways_of(asked: argparse.Namespace) -> list[str | None]:
+    """Directly, or through what was asked for; all of them when nothing was."""
+    if asked.through is not None:
+        return [None if asked.through == "nothing" else asked.through]
+    return [None] if asked.only else [None, *THROUGH]
+
+
+@contextmanager
+def measuring(races: int) -> Iterator[Stage | None]:
+    """The twin, if throughput is wanted."""
+    if not races:
+        yield None
+        return
+    with twin_at_work() as twin:
+        yield twin
+
+
+def played(names: Sequence[str], seed: int, effort: Effort, through: str | None) -> Way:
+    """All of these faults, one after the other; what cannot be done here is said in a line."""
+    missing = {name: why for name in names if (why := FAULTS[name].missing() or lacking(through))}
     verdicts: list[Verdict] = []
     for name in names:
-        if name not in missing:
-            print(f"{name}: {FAULTS[name].says} (seed {asked.seed})", flush=True)
-            verdicts.append(judged(name, asked.seed, asked.minutes * 60))
-            print(report.text(verdicts[-1:], {}).split("\n", 1)[1], flush=True)
-    layers = [] if asked.only else [states(asked.steps), seeds(asked.seeds)]
-    print(f"\n{report.text(verdicts, missing, layers)}")
-    if asked.write or not asked.only:
-        PAGE.write_text(report.page(verdicts, missing, asked.seed, asked.minutes, layers))
-    return 1 if report.failures(verdicts) or any(not layer.holds for layer in layers) else 0
+        if name in missing:
+            print(f"{name}: not run, {missing[name]}", flush=True)
+            continue
+        print(f"{name}: {FAULTS[name].says} (seed {seed}{f', through {through}' if through else ''})", flush=True)
+        verdicts.append(judged(name, seed, effort, through))
+        print(report.text(verdicts[-1:], {}).split("\n", 1)[1], flush=True)
+    return Way(TITLES[through], verdicts, missing)
 
 
-def judged(name: str, seed: int, seconds: float) -> Verdict:
+def lacking(through: str | None) -> str | None:
+    """Why there is no way through it."""
+    return no_pooler() if through == "pgbouncer" else None
+
+
+def judged(name: str, seed: int, effort: Effort, through: str | None) -> Verdict:
     """One scenario. One that cannot be played to its end is broken too."""
     try:
-        return play(FAULTS[name], seed, Effort(seconds=seconds))
+        return play(FAULTS[name], seed, effort, through)
     # The others are run all the same; this one's row says why it has no numbers.
     except Exception as error:
-        return Verdict(name, seed, 0, 0, 0, 0.0, 0.0, 0.0, {13: [f"{type(error).__name__}: {error}"]})
+        return Verdict(name, seed, broken={13: [f"{type(error).__name__}: {error}"]})
+
+
+def planted() -> Layer:
+    """Bugs that were put in must be found."""
+    bugs = ("tests/chaos/test_planted_bugs.py", "tests/chaos/test_invariants.py", "tests/simulation/test_seeds.py")
+    done = ran([sys.executable, "-m", "pytest", "-q", *bugs, "-k", "caught or finds or evidence"])
+    return Layer("planted bugs and forged evidence, each found by its checker", done)
 
 
 def states(steps: int) -> Layer:
@@ -73,8 +122,10 @@ def arguments() -> argparse.Namespace:
     """The options of the command."""
     parser = argparse.ArgumentParser(prog="make chaos ARGS=…")
     parser.add_argument("--only", help=f"some of the faults, with commas between them: {', '.join(FAULTS)}")
+    parser.add_argument("--through", choices=["nothing", *THROUGH], help="reach the database through this alone")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--minutes", type=float, default=1.0, help="how long each fault goes on")
+    parser.add_argument("--races", type=int, default=7, help="that measure the throughput; 0: it is not measured")
     parser.add_argument("--steps", type=int, default=100_000, help="of the state machine, with all faults")
     parser.add_argument("--seeds", type=int, default=10_000, help="of the simulation, with all faults")
     parser.add_argument("--write", action="store_true", help="write the page in the docs, though only some are run")

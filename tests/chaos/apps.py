@@ -24,6 +24,8 @@ app = Wakeful()
 SOON = Fixed(0.05)
 # Where a worker may be told to die: so many of a hundred handlers do, between their effect and its settlement.
 DEATHS_IN_A_HUNDRED = float(os.environ.get("CHAOS_DEATHS", "0"))
+# Whether this process lives where memory is scarce.
+CAGED = "CHAOS_CAGED" in os.environ
 
 
 def may_die() -> None:
@@ -39,6 +41,11 @@ async def quick(ctx: Context) -> dict[str, int]:
     tell("end", ctx)
     may_die()
     return {"epoch": ctx.epoch}
+
+
+@app.task(name="plain", retry=SOON, max_attempts=1000)
+async def plain() -> None:
+    """Do nothing, and write nothing: what is measured is the queue, not this disk."""
 
 
 @app.task(name="lasting", retry=SOON, max_attempts=1000)
@@ -107,6 +114,14 @@ async def limited(ctx: Context) -> dict[str, int]:
     return {"epoch": ctx.epoch}
 
 
+def take_all_memory() -> None:
+    """Take more and more, until the kernel says no; where nothing bounds this process, stop before it is felt."""
+    taken = bytearray()
+    while CAGED or len(taken) < 1 << 28:
+        taken += b"\1" * (1 << 24)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 @app.task(name="crashing", max_attempts=20)
 async def crashing(ctx: Context, how: str) -> None:
     """Take the whole process down, a moment after it has begun."""
@@ -118,11 +133,7 @@ async def crashing(ctx: Context, how: str) -> None:
         case "segfault":
             ctypes.string_at(0)
         case "memory":
-            # Under a limit this is where the kernel, or malloc, says no; the process does not outlive it.
-            try:
-                bytearray(1 << 40)
-            except MemoryError:
-                os.kill(os.getpid(), signal.SIGKILL)
+            take_all_memory()
 
 
 @app.task(name="holding_the_gil", retry=SOON, max_attempts=1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,11 +27,15 @@ class Run:
 
 @dataclass(slots=True)
 class Asked:
-    """One enqueue. `made` is what the database answered: the job itself, or the twin of its key; None: no answer."""
+    """One enqueue. `made` is what the database answered: the job itself, or the twin of its key; None: no answer.
+
+    `at` is when the answer was there, in seconds since 1970.
+    """
 
     job: UUID
     task: str
     made: UUID | None = None
+    at: float = 0.0
     sent: int = 1
     refusals: list[str] = field(default_factory=list)
 
@@ -48,7 +53,9 @@ class History:
 
     def answer(self, *answers: tuple[UUID, UUID]) -> None:
         """Acknowledged: what was asked for, and the job that stands for it."""
-        append(self.producers, *({"event": "made", "job": str(job), "made": str(made)} for job, made in answers))
+        at = time.time()
+        told = ({"event": "made", "job": str(job), "made": str(made), "at": at} for job, made in answers)
+        append(self.producers, *told)
 
     def lose(self, job: UUID, error: str) -> None:
         """Sent, and the answer lost."""
@@ -65,7 +72,7 @@ class History:
                 case "asked":
                     found[id] = Asked(id, line["task"])
                 case "made":
-                    found[id].made = UUID(line["made"])
+                    found[id].made, found[id].at = UUID(line["made"]), line["at"]
                 case "lost":
                     found[id].refusals.append(line["error"])
         return found

@@ -21,9 +21,10 @@ makes it. From these sixteen invariants are checked.
 
 *Lost* counts acknowledged jobs without exactly one final state, *doubled* settlements, effects and starts that should
 not have been, *late settlements refused* those of workers that had lost the job: the fence at work. *Recovery* is the
-time from healing until all that was asked for is done, leases that have to lapse included. *Throughput after* is the
-best of three bursts of jobs after healing, against the best of three before the first fault; on a machine that is
-shared it scatters.
+time from healing until all that was asked for is done, leases that have to lapse included. *Throughput after* is that
+after healing as a share of that before the first fault. Both are measured in races with a twin, a queue of the same
+make to which nothing is done: the same burst of jobs at the same time, so that what else the machine does cancels out.
+What is told is the median over some races, with its standard error; the row `none` shows how far it strays by chance.
 """
 
 CLOSING = """
@@ -56,12 +57,30 @@ def cells(verdict: Verdict) -> tuple[str, ...]:
         verdict.fault,
         str(verdict.injected),
         str(verdict.jobs),
-        str(verdict.lost),
+        lost(verdict),
         str(verdict.doubled),
         str(verdict.refused),
         f"{verdict.recovery:.1f} s",
-        "not measured" if share is None else f"{share:.0%}",
+        "not measured" if share is None else f"{share.ratio:.0%} ± {share.error:.0%}",
     )
+
+
+def lost(verdict: Verdict) -> str:
+    """What is lost; apart from it, what an asynchronous standby never heard of."""
+    forgotten = verdict.forgotten
+    return str(verdict.lost) if forgotten is None else f"{verdict.lost} + {forgotten.jobs} in the lag"
+
+
+def remarks(verdict: Verdict) -> list[str]:
+    """What there is to say of a row beside its numbers."""
+    told = list(verdict.notes)
+    if verdict.forgotten is not None:
+        gone = verdict.forgotten
+        told.append(
+            f"{gone.jobs} acknowledged jobs are gone and {gone.runs} handlers ran under claims that are gone, all of"
+            " them of the time that the standby lagged; what it had heard of came to one end each"
+        )
+    return told
 
 
 def text(verdicts: Sequence[Verdict], missing: Mapping[str, str], layers: Sequence[Layer] = ()) -> str:
@@ -69,6 +88,7 @@ def text(verdicts: Sequence[Verdict], missing: Mapping[str, str], layers: Sequen
     rows = [HEAD, *map(cells, verdicts)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(HEAD))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines += [f"{one.fault}: {remark}" for one in verdicts for remark in remarks(one)]
     lines += [f"{name}: not run, {why}" for name, why in missing.items()]
     lines += [f"{layer.says}: {layer.complaint or 'all hold'}" for layer in layers]
     return "\n".join([*lines, *failures(verdicts)])
@@ -84,21 +104,24 @@ def failures(verdicts: Sequence[Verdict]) -> list[str]:
     ]
 
 
-def page(
-    verdicts: Sequence[Verdict], missing: Mapping[str, str], seed: int, minutes: float, layers: Sequence[Layer]
-) -> str:
-    """The page in the docs."""
-    rows = [f"| {' | '.join(row)} |" for row in (HEAD, ("---",) * len(HEAD), *map(cells, verdicts))]
-    broken = failures(verdicts)
-    absent = [f"- `{name}`: {why}" for name, why in missing.items()]
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The verdicts of one way to the database: directly, or through something."""
+
+    title: str
+    verdicts: Sequence[Verdict]
+    missing: Mapping[str, str]
+
+
+def page(ways: Sequence[Way], size: str, again: str, layers: Sequence[Layer]) -> str:
+    """The page in the docs: how much was run, how to run it again, and what came of it."""
+    broken = [line for way in ways for line in failures(way.verdicts)]
     parts = [
         PREFACE.strip(),
-        f"## The run\nSeed {seed}, {minutes:g} minutes a fault, on a machine of {os.cpu_count()} cores that does other"
-        f" work too, on {datetime.now(UTC):%d %B %Y}. Seen again with `make chaos ARGS='--seed {seed} --minutes"
-        f" {minutes:g}'`.",
-        "\n".join(rows),
+        f"## The run\n{size}, on a machine of {os.cpu_count()} cores that does other work too, on"
+        f" {datetime.now(UTC):%d %B %Y}. Seen again with `{again}`.",
+        *(part for way in ways for part in table(way)),
         "\n".join(f"- {layer.says}: {'all hold' if layer.holds else 'not all hold'}" for layer in layers),
-        *(["Not run on that machine:", "\n".join(absent)] if absent else []),
         *(["## What did not hold", "\n".join(f"- {line}" for line in broken)] if broken else []),
         "## The faults",
         "\n".join(f"- `{kind.name}`: {kind.says}" for kind in FAULTS.values()),
@@ -107,6 +130,14 @@ def page(
         CLOSING.strip(),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def table(way: Way) -> list[str]:
+    """One way to the database: its rows, what there is to say of them, and what was left out."""
+    rows = [f"| {' | '.join(row)} |" for row in (HEAD, ("---",) * len(HEAD), *map(cells, way.verdicts))]
+    said = [f"- `{one.fault}`: {remark}" for one in way.verdicts for remark in remarks(one)]
+    absent = [f"- `{name}`: not run, {why}" for name, why in way.missing.items()]
+    return [f"### {way.title}", "\n".join(rows), "\n".join([*said, *absent])]
 
 
 def invariant(checker: Checker) -> str:

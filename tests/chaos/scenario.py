@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.chaos.evidence import WITNESS, Evidence, gather
+from tests.chaos.evidence import Evidence, gather
 from tests.chaos.faults.fault import Fault
+from tests.chaos.forgetting import Forgotten, forget
 from tests.chaos.invariants import broken
-from tests.chaos.server import Server, private_server
+from tests.chaos.pace import Pace, Rounds, measure
+from tests.chaos.pooler import pooled
 from tests.chaos.stage import SLOTS, Stage, stage_on, started
 
 LATE = "the settlement of job"
-BURSTS = 3
+THROUGH = ("pgbouncer",)
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long faults go on: so many times, or for so many seconds; `burst` jobs measure the throughput, 0: none."""
+    """How long faults go on: so many times, or for so many seconds; `twin` is what the throughput is measured by."""
 
     times: int | None = None
     seconds: float = 0.0
     rate: float = 40.0
-    burst: int = 400
+    twin: Stage | None = None
+    rounds: Rounds = field(default_factory=Rounds)
 
 
 @dataclass(slots=True)
@@ -35,12 +37,14 @@ class Verdict:
 
     fault: str
     seed: int
-    injected: int
-    jobs: int
-    refused: int
-    recovery: float
-    baseline: float
-    after: float
+    injected: int = 0
+    jobs: int = 0
+    refused: int = 0
+    recovery: float = 0.0
+    # After healing, as a share of that before; None when it was not measured.
+    throughput: Pace | None = None
+    forgotten: Forgotten | None = None
+    notes: list[str] = field(default_factory=list)
     broken: dict[int, list[str]] = field(default_factory=dict)
 
     @property
@@ -53,61 +57,63 @@ class Verdict:
         """Settlements, effects or starts that should not have been."""
         return sum(len(self.broken.get(number, [])) for number in (3, 6, 8))
 
-    @property
-    def throughput(self) -> float | None:
-        """After healing, as a share of that before; None when it was not measured."""
-        return self.after / self.baseline if self.baseline else None
 
-
-def play(kind: type[Fault], seed: int, effort: Effort) -> Verdict:
-    """Run a scenario on a server of its own."""
-    with tempfile.TemporaryDirectory(prefix="wakeful-chaos-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+def play(kind: type[Fault], seed: int, effort: Effort, through: str | None = None) -> Verdict:
+    """Run a scenario on a server of its own, reached directly or through something."""
+    with ExitStack() as opened:
+        name = tempfile.TemporaryDirectory(prefix="wakeful-chaos-", ignore_cleanup_errors=True)
+        folder = Path(opened.enter_context(name))
         # The server's account must be able to reach its own folder.
         folder.chmod(0o755)
-        with (
-            kind.place(folder) as place,
-            served(place, kind) as server,
-            stage_on(server.dsn, folder, seed, server) as stage,
-        ):
-            return play_on(stage, kind, effort)
-
-
-@contextmanager
-def served(place: Path, kind: type[Fault]) -> Iterator[Server]:
-    """A server with a witness."""
-    with private_server(place / "server", tables=WITNESS, **kind.settings) as server:
-        yield server
+        place = opened.enter_context(kind.place(folder))
+        dsn, server = opened.enter_context(kind.served(place))
+        stage = opened.enter_context(stage_on(dsn, folder, seed, server))
+        if through == "pgbouncer":
+            stage.go_through(opened.enter_context(pooled(folder, dsn)))
+        return play_on(stage, kind, effort)
 
 
 def play_on(stage: Stage, kind: type[Fault], effort: Effort) -> Verdict:
     """Run a scenario on a stage whose database has a witness."""
     stage.flags["lease"] = kind.lease
+    verdict = Verdict(kind.name, stage.seed)
     fault = kind(stage)
     try:
         fault.prepare()
         started(stage)
-        baseline = best(stage, effort)
+        before = pace(stage, effort)
         fault.begin()
         stage.begin_load(effort.rate)
-        injected = inject(stage, fault, effort)
+        verdict.injected = inject(stage, fault, effort)
         fault.heal()
         healed = time.monotonic()
-        jobs = stage.end_load() + 2 * BURSTS * effort.burst
+        stage.end_load()
         drained = stage.drain()
-        recovery = time.monotonic() - healed
-        after = best(stage, effort) if drained else 0.0
+        verdict.recovery = time.monotonic() - healed
+        after = pace(stage, effort) if drained else None
+        verdict.throughput = after.against(before) if after and before else None
         stage.leave()
-        seen = judge(stage, fault, drained)
-        refused = stage.logs().count(LATE)
-        return Verdict(kind.name, stage.seed, injected, jobs, refused, recovery, baseline, after, broken(seen))
+        verdict.refused = stage.logs().count(LATE)
+        conclude(verdict, fault, judge(stage, fault, drained))
+        return verdict
     finally:
         fault.end()
 
 
-def best(stage: Stage, effort: Effort) -> float:
-    """The throughput of the best of some bursts: what others do on this machine can only make one slower."""
-    return max(stage.burst(effort.burst) for _ in range(BURSTS)) if effort.burst else 0.0
+def conclude(verdict: Verdict, fault: Fault, seen: Evidence) -> None:
+    """What is broken, once what was forgotten is taken out."""
+    verdict.jobs = len(seen.asked)
+    if fault.forgetting is not None:
+        verdict.forgotten = forget(seen, fault.forgetting)
+    verdict.notes = fault.notes()
+    verdict.broken = broken(seen)
+    if complaints := fault.complaints():
+        verdict.broken.setdefault(13, []).extend(complaints)
+
+
+def pace(stage: Stage, effort: Effort) -> Pace | None:
+    """How fast the workers are now, if anyone wants to know."""
+    return measure(stage, effort.twin, effort.rounds) if effort.twin is not None else None
 
 
 def inject(stage: Stage, fault: Fault, effort: Effort) -> int:

@@ -6,10 +6,12 @@ The workers that are measured are never killed: faults come to the server's sess
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from tests.chaos.evidence import WITNESS
@@ -57,6 +59,7 @@ def main() -> int:
             drained = stage.drain()
     complaints = [*judged(samples), *([] if drained else ["the line did not drain"])]
     print(f"{len(samples)} samples over {asked.hours:g} h, seed {asked.seed}")
+    print(told(samples))
     print("\n".join(complaints) or "nothing grew")
     return 1 if complaints else 0
 
@@ -121,10 +124,29 @@ def sample(db: Session, kept: list[WorkerProcess], hours: float) -> Sample:
     return Sample(hours, pages * 4096 / 1e6 / len(pids), open_files, float(size) / 1e6)
 
 
+def told(samples: list[Sample]) -> str:
+    """The numbers, and how far the slope of memory can be trusted."""
+    settled = settled_of(samples)
+    if len(settled) < 3:
+        return "too few samples for a slope"
+    points = [(one.hours, one.rss_mb) for one in settled]
+    first, last = settled[0], settled[-1]
+    return (
+        f"after warming up, over {last.hours - first.hours:.2f} h: memory {slope_of(points):+.2f} MB/h in a worker,"
+        f" ± {error_of(points):.2f} ({first.rss_mb:.1f} to {last.rss_mb:.1f} MB), descriptors {first.descriptors} to"
+        f" {last.descriptors}, tables {first.table_mb:.1f} to {last.table_mb:.1f} MB"
+    )
+
+
+def settled_of(samples: list[Sample]) -> list[Sample]:
+    """Those after the time that it takes to warm up."""
+    warm = max(samples[-1].hours * WARM_UP, LEAST_WARM_UP_HOURS) if samples else 0.0
+    return [one for one in samples if one.hours >= warm]
+
+
 def judged(samples: list[Sample]) -> list[str]:
     """What grew, after the time that it takes to warm up."""
-    warm = max(samples[-1].hours * WARM_UP, LEAST_WARM_UP_HOURS) if samples else 0.0
-    settled = [one for one in samples if one.hours >= warm]
+    settled = settled_of(samples)
     hours = settled[-1].hours - settled[0].hours if settled else 0.0
     if hours < LEAST_HOURS:
         return ["too short to tell: give more --hours"]
@@ -153,6 +175,21 @@ def slope_of(points: list[tuple[float, float]]) -> float:
     y = sum(point[1] for point in points) / len(points)
     spread = sum((point[0] - x) ** 2 for point in points)
     return sum((point[0] - x) * (point[1] - y) for point in points) / spread if spread else 0.0
+
+
+def error_of(points: list[tuple[float, float]]) -> float:
+    """The standard error of that slope. Neighbours are alike, so there are fewer independent points than points."""
+    slope, count = slope_of(points), len(points)
+    x = sum(point[0] for point in points) / count
+    y = sum(point[1] for point in points) / count
+    rests = [point[1] - y - slope * (point[0] - x) for point in points]
+    power = sum(rest**2 for rest in rests)
+    if not power:
+        return 0.0
+    alike = max(0.0, sum(one * two for one, two in pairwise(rests)) / power)
+    independent = max(3.0, count * (1 - alike) / (1 + alike))
+    variance = power / (count - 2)
+    return math.sqrt(variance / sum((point[0] - x) ** 2 for point in points) * count / independent)
 
 
 if __name__ == "__main__":

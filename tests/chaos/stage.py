@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.chaos.history import History
 from tests.chaos.load import Load, Wanted, enqueue_all
+from tests.chaos.pooler import Pooler
 from tests.chaos.server import Server
 from tests.sessions import Session, scalar, session
 from tests.worker.processes import Fleet, Journal, WorkerProcess, fleet_on, until
@@ -27,11 +28,14 @@ class Stage:
 
     def __init__(self, dsn: str, fleet: Fleet, history: History, seed: int, server: Server | None) -> None:
         self.dsn = self.worker_dsn = self.load_dsn = dsn
+        self.pooler: Pooler | None = None
         self.history = history
         self.dice = random.Random(seed)
         self.seed = seed
         self.flags: dict[str, Any] = {"concurrency": SLOTS, "poll_interval": 2}
         self.variables: dict[str, str] = {}
+        # What is put before the command of the next worker.
+        self.before: Callable[[], Sequence[str]] = tuple
         self.workers: list[WorkerProcess] = []
         self._fleet = fleet
         self._server = server
@@ -48,6 +52,17 @@ class Stage:
         """Seconds that a worker's lease lasts."""
         return float(self.flags["lease"])
 
+    def go_through(self, pooler: Pooler) -> None:
+        """Workers and producers reach the database over it from here on."""
+        self.pooler = pooler
+        self.worker_dsn = self.load_dsn = pooler.dsn
+
+    def move_to(self, dsn: str) -> None:
+        """Another server has the data from here on."""
+        self.dsn = dsn
+        if self.pooler is not None:
+            self.pooler.point_at(dsn)
+
     @contextmanager
     def session(self) -> Iterator[Session]:
         """A connection past all faults."""
@@ -57,7 +72,12 @@ class Stage:
     def start_worker(self) -> WorkerProcess:
         """One more worker."""
         worker = WorkerProcess(
-            self.worker_dsn, Journal(self.history.workers), "tests.chaos.apps", self.variables, **self.flags
+            self.worker_dsn,
+            Journal(self.history.workers),
+            "tests.chaos.apps",
+            self.variables,
+            self.before(),
+            **self.flags,
         )
         self._fleet.workers.append(worker)
         self.workers.append(worker)
@@ -74,24 +94,15 @@ class Stage:
         self._load = Load(self.load_dsn, self.history, self.seed, rate)
         self._load.start()
 
-    def end_load(self) -> int:
-        """Ask for no more; how many there were."""
+    def end_load(self) -> None:
+        """Ask for no more."""
         assert self._load is not None
         self._load.end()
-        return self._load.sent
 
-    def burst(self, count: int) -> float:
-        """Jobs per second that the workers get done, from an empty line, of so many that come at once."""
-        self.flood(count)
-        began = time.monotonic()
-        with self.session() as db:
-            self._wait(lambda: self._left(db) == 0)
-        return count / (time.monotonic() - began)
-
-    def flood(self, count: int) -> None:
+    def flood(self, count: int, task: str = "quick") -> None:
         """Ask for so many jobs at once."""
         with self.session() as db:
-            enqueue_all(db, self.history, [Wanted(new_id(), "quick", {}) for _ in range(count)])
+            enqueue_all(db, self.history, [Wanted(new_id(), task, {}) for _ in range(count)])
 
     def probe(self, task: str = "quick", **payload: object) -> Wanted:
         """Ask for one job, whatever else goes on."""

@@ -24,12 +24,12 @@ def test_a_fault_of_workers_or_their_links_breaks_nothing(
     with session(database.dsn) as db:
         db.execute(WITNESS.encode())
     with stage_on(database.dsn, tmp_path, SEED) as stage:
-        verdict = play_on(stage, FAULTS[name], Effort(times=times, burst=0))
+        verdict = play_on(stage, FAULTS[name], Effort(times=times))
     assert not failures([verdict])
     assert verdict.injected
 
 
 def test_a_database_that_is_killed_breaks_nothing() -> None:
-    verdict = play(FAULTS["postgres-killed"], SEED, Effort(times=2, burst=0))
+    verdict = play(FAULTS["postgres-killed"], SEED, Effort(times=2))
     assert not failures([verdict])
     assert verdict.injected == 2

@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
+from psycopg.conninfo import make_conninfo
+
 from tests.worker.proxy import CHUNK_BYTES, Link
 
 Side = Literal["client", "server"]
@@ -49,8 +51,9 @@ class Talk:
 class Wire(Link):
     """As its base. `cut_at` arms one cut, `cuts` are those that happened; `missed`: there is no such message."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, host: str) -> None:
         super().__init__(dsn)
+        self._host = host
         self._talks: dict[asyncio.Event, Talk] = {}
         self._armed: Cut | None = None
         self._loop = asyncio.get_running_loop()
@@ -58,6 +61,11 @@ class Wire(Link):
         self.missed = threading.Event()
 
     # Called from any thread.
+
+    @property
+    def dsn(self) -> str:
+        """The way to the server over this wire."""
+        return make_conninfo(self._dsn, host=self._host, port=self._port)
 
     def cut_at(self, cut: Cut) -> None:
         """The next message at this place is not passed on: both ends lose the connection there."""
@@ -80,6 +88,11 @@ class Wire(Link):
         return len(found)
 
     # Called on its loop.
+
+    async def serve(self, ours: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        """As its base. That nobody answers, or that the wire is taken away, is nothing to be told on a terminal."""
+        with suppress(OSError, asyncio.CancelledError):
+            await super().serve(ours, client)
 
     async def _pass_on(
         self,
@@ -166,14 +179,14 @@ def verb_of(sql: bytes) -> str | None:
 
 
 @contextmanager
-def wire_to(dsn: str) -> Iterator[Wire]:
-    """A wire, served by a thread of its own until the block ends."""
+def wire_to(dsn: str, host: str = "127.0.0.1") -> Iterator[Wire]:
+    """A wire that is to be had at this address, served by a thread of its own until the block ends."""
     made: list[Wire] = []
     ready, over = threading.Event(), threading.Event()
 
     async def serve() -> None:
-        wire = Wire(dsn)
-        server = await asyncio.start_server(wire.serve, "127.0.0.1", 0)
+        wire = Wire(dsn, host)
+        server = await asyncio.start_server(wire.serve, host, 0)
         wire._port = server.sockets[0].getsockname()[1]
         made.append(wire)
         ready.set()

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,10 @@ class Journal:
 
 
 class WorkerProcess:
-    """A worker of an app, `tests.worker.apps` unless another is named, in a process of its own."""
+    """A worker of an app, `tests.worker.apps` unless another is named, in a process of its own.
+
+    `before` is a command that ends by running the one it is given: one that changes the network, or what may be had.
+    """
 
     def __init__(
         self,
@@ -57,6 +60,7 @@ class WorkerProcess:
         journal: Journal,
         app: str = "tests.worker.apps",
         variables: Mapping[str, str] | None = None,
+        before: Sequence[str] = (),
         **flags: object,
     ) -> None:
         environment = {
@@ -69,7 +73,7 @@ class WorkerProcess:
         self._log = journal.path.with_name(f"worker-{time.monotonic_ns()}.log")
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", app, json.dumps({"poll_interval": 60, **flags})],
+                [*before, sys.executable, "-m", app, json.dumps({"poll_interval": 60, **flags})],
                 env=environment,
                 cwd=journal.path.parent,
                 stdin=subprocess.DEVNULL,

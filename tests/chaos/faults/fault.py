@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
+from tests.chaos.evidence import WITNESS
+from tests.chaos.forgetting import Forgetting
+from tests.chaos.server import Server, private_server
 from tests.chaos.stage import Stage
 
 
@@ -28,6 +31,8 @@ class Fault:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.over = False
+        # What the database was made to forget, if anything.
+        self.forgetting: Forgetting | None = None
 
     @classmethod
     def missing(cls) -> str | None:
@@ -39,6 +44,13 @@ class Fault:
     def place(cls, folder: Path) -> Iterator[Path]:
         """Where the server's data goes."""
         yield folder
+
+    @classmethod
+    @contextmanager
+    def served(cls, place: Path) -> Iterator[tuple[str, Server | None]]:
+        """A migrated database with a witness: how to reach it, and its server where that is one of ours."""
+        with private_server(place / "server", tables=WITNESS, **cls.settings) as server:
+            yield server.dsn, server
 
     def prepare(self) -> None:
         """Before the workers start."""
@@ -53,6 +65,14 @@ class Fault:
     def heal(self) -> None:
         """What is left of it ends."""
         self.stage.fill()
+
+    def notes(self) -> list[str]:
+        """What the report says of it beside its numbers."""
+        return []
+
+    def complaints(self) -> list[str]:
+        """What it saw itself that must not be."""
+        return []
 
     def end(self) -> None:
         """The stage is taken down."""

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import ClassVar
 
-import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-
 from tests.chaos import tools
 from tests.chaos.faults.fault import Fault
+from tests.chaos.pooler import no_pooler, pooled
 from tests.chaos.stage import Stage
 from tests.sessions import query
-from tests.worker.processes import until
-
-
-def free_port() -> int:
-    """A port that nobody uses."""
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        return int(door.getsockname()[1])
-
 
 FULL_SECONDS = 2.0
 
@@ -126,41 +115,18 @@ class Pooler(Fault):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._open = ExitStack()
 
     @classmethod
     def missing(cls) -> str | None:
         """It takes the program."""
-        return None if tools.find("pgbouncer") else "pgbouncer is not to be had"
+        return no_pooler()
 
     def prepare(self) -> None:
-        """Start it, and send everyone over it."""
-        folder = self.stage.history.producers.parent
-        to = conninfo_to_dict(self.stage.dsn)
-        port = free_port()
-        settings = folder / "pgbouncer.ini"
-        settings.write_text(
-            "[databases]\n"
-            f"{to['dbname']} = host={to['host']} port={to['port']} dbname={to['dbname']} "
-            f"user={to['user']} password='{to.get('password', '')}'\n"
-            "[pgbouncer]\n"
-            f"listen_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\npool_mode = transaction\n"
-            "default_pool_size = 10\nmax_client_conn = 100\nunix_socket_dir =\n"
-            "ignore_startup_parameters = extra_float_digits\n"
-        )
-        program = tools.find("pgbouncer")
-        assert program is not None
-        # It refuses to run as root; whoever owns nothing will do.
-        account = ["-u", "nobody"] if os.geteuid() == 0 else []
-        settings.chmod(0o644)
-        self._process = subprocess.Popen(
-            [str(program), "-q", *account, str(settings)],
-            env={**os.environ, "LD_LIBRARY_PATH": tools.libraries()},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        self.stage.worker_dsn = self.stage.load_dsn = make_conninfo(self.stage.dsn, host="127.0.0.1", port=port)
-        until(self._answers)
+        """Send everyone over one, unless they go over one already."""
+        if self.stage.pooler is None:
+            folder = self.stage.history.producers.parent
+            self.stage.go_through(self._open.enter_context(pooled(folder, self.stage.dsn)))
 
     def inject(self) -> int:
         """End one of its sessions with the server."""
@@ -176,13 +142,4 @@ class Pooler(Fault):
 
     def end(self) -> None:
         """It goes with the stage."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-    def _answers(self) -> bool:
-        try:
-            psycopg.connect(self.stage.worker_dsn).close()
-        except psycopg.OperationalError:
-            return False
-        return True
+        self._open.close()

@@ -88,11 +88,17 @@ class Snapshot(Fault):
         self._open.close()
 
 
+WRONG_SECONDS = 2.0
+
+
 class DatabaseClock(Fault):
-    """The queue's clock jumps: every lease lapses at once, and six hundred slots of the schedule are due."""
+    """The queue's clock jumps. Ahead: every lease lapses at once, and hundreds of slots of the schedule are due.
+
+    Back: nothing is due, and no lease ends, until somebody sets the clock right.
+    """
 
     name = "database-clock"
-    says = "the database's clock jumps ahead by ten minutes"
+    says = "the database's clock jumps: ahead by ten minutes, or back by ten and right again after two seconds"
     pause = (1.0, 3.0)
 
     def prepare(self) -> None:
@@ -101,10 +107,17 @@ class DatabaseClock(Fault):
             clock.pack(db)
 
     def inject(self) -> int:
-        """Jump."""
-        with self.stage.session() as db:
-            clock.travel(db, "10 minutes")
+        """Jump, either way."""
+        ahead = self.stage.dice.random() < 0.5
+        self._travel("10 minutes" if ahead else "-10 minutes")
+        if not ahead:
+            time.sleep(WRONG_SECONDS)
+            self._travel("10 minutes")
         return 1
+
+    def _travel(self, by: str) -> None:
+        with self.stage.session() as db:
+            clock.travel(db, by)
 
 
 class Pokes(Fault):

@@ -8,6 +8,7 @@ from itertools import cycle
 from typing import ClassVar
 
 from tests.chaos.faults.fault import Fault
+from tests.chaos.network import network, no_network
 from tests.chaos.stage import Stage
 from tests.chaos.wire import VERBS, Cut, Side, wire_to
 from tests.sessions import query
@@ -19,7 +20,7 @@ class Wired(Fault):
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
         self._open = ExitStack()
-        self.wire = self._open.enter_context(wire_to(stage.dsn))
+        self.wire = self._open.enter_context(wire_to(stage.worker_dsn))
 
     def prepare(self) -> None:
         """Put the wire between them."""
@@ -110,16 +111,19 @@ class ListenerHalfOpen(Wired):
         return self.wire.silence("wakeful listener")
 
 
-class Partition(Wired):
-    """Workers and database cannot reach each other, for half a lease, two, and ten."""
+LENGTHS = (0.5, 2.0, 10.0)
 
-    name = "partition"
-    says = "nothing passes between workers and database for 0.5, 2 and 10 leases"
+
+class HeldUp(Wired):
+    """The link holds, and nothing comes over it for half a lease, two, and ten; then all of it comes, late."""
+
+    name = "held-up"
+    says = "what workers and database say to each other arrives 0.5, 2 and 10 leases late"
     lease = 2.0
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
-        self._lengths = cycle([0.5, 2.0, 10.0])
+        self._lengths = cycle(LENGTHS)
 
     def inject(self) -> int:
         """One of the three lengths, in turn."""
@@ -127,3 +131,44 @@ class Partition(Wired):
         time.sleep(next(self._lengths) * self.lease)
         self.wire.resume()
         return 1
+
+
+class Partition(Fault):
+    """The workers are in a network of their own, and the cable between carries nothing for a while."""
+
+    name = "partition"
+    says = "no packet passes between the workers' network namespace and the database for 0.5, 2 and 10 leases"
+    lease = 2.0
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._open = ExitStack()
+        self._lengths = cycle(LENGTHS)
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """It takes root, and a program."""
+        return no_network()
+
+    def prepare(self) -> None:
+        """Put the workers there; the database is to be had at this end of the cable."""
+        self._network = self._open.enter_context(network())
+        wire = self._open.enter_context(wire_to(self.stage.worker_dsn, self._network.ours))
+        self.stage.worker_dsn = wire.dsn
+        self.stage.before = lambda: self._network.inside
+
+    def inject(self) -> int:
+        """One of the three lengths, in turn."""
+        self._network.part()
+        time.sleep(next(self._lengths) * self.lease)
+        self._network.mend()
+        return 1
+
+    def heal(self) -> None:
+        """The cable is whole."""
+        self._network.mend()
+        super().heal()
+
+    def end(self) -> None:
+        """The network goes with the stage."""
+        self._open.close()
