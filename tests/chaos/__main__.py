@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from tests.chaos.pace import Rounds, twin_at_work
 from tests.chaos.pooler import no_pooler
 from tests.chaos.report import Layer, Way
 from tests.chaos.scenario import THROUGH, Effort, Verdict, play
+from tests.chaos.soak import SAID
 from tests.chaos.stage import Stage
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +30,8 @@ TITLES = {None: "Workers and producers connect directly", "pgbouncer": "All thro
 def main() -> int:
     """Run what is asked for."""
     asked = arguments()
+    # So that workers and servers are taken down by whoever started them.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     names = asked.only.split(",") if asked.only else list(FAULTS)
     with measuring(asked.races) as twin:
         effort = Effort(seconds=asked.minutes * 60, twin=twin, rounds=Rounds(asked.races))
@@ -38,7 +42,9 @@ def main() -> int:
     print("\n".join(f"{layer.says}: {layer.complaint or 'all hold'}" for layer in layers))
     if asked.write or not asked.only:
         size = f"Seed {asked.seed}, {asked.minutes:g} minutes a fault"
-        PAGE.write_text(report.page(ways, size, f"make chaos ARGS='{' '.join(sys.argv[1:])}'", layers))
+        again = f"make chaos ARGS='{' '.join(sys.argv[1:])}'"
+        soaked = SAID.read_text() if SAID.exists() else ""
+        PAGE.write_text(report.page(ways, size, again, layers, soaked))
     wrong = any(report.failures(way.verdicts) for way in ways) or any(not layer.holds for layer in layers)
     return 1 if wrong else 0
 

@@ -46,7 +46,7 @@ class Rounds:
     """So many races, of so many jobs each."""
 
     races: int = 7
-    jobs: int = 1000
+    jobs: int = 3000
 
 
 def measure(stage: Stage, twin: Stage, rounds: Rounds) -> Pace:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import signal
 import sys
 import tempfile
 import time
@@ -20,6 +21,8 @@ from tests.chaos.stage import Stage, stage_on, started
 from tests.sessions import Session, query, scalar
 from tests.worker.processes import WorkerProcess
 
+# What the last soak said, for the page that `make chaos` writes.
+SAID = Path(__file__).parents[2] / ".build" / "soak.txt"
 LEASE = 5.0
 MOST_MB_AN_HOUR = 1.0
 MOST_GROWTH = 0.2
@@ -47,6 +50,8 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=7)
     asked = parser.parse_args()
+    # So that workers and the server are taken down by whoever started them.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="wakeful-soak-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -59,8 +64,10 @@ def main() -> int:
             drained = stage.drain()
     complaints = [*judged(samples), *([] if drained else ["the line did not drain"])]
     print(f"{len(samples)} samples over {asked.hours:g} h, seed {asked.seed}")
-    print(told(samples))
-    print("\n".join(complaints) or "nothing grew")
+    lines = [told(samples), *(complaints or ["nothing grew"])]
+    print("\n".join(lines))
+    SAID.parent.mkdir(exist_ok=True)
+    SAID.write_text(f"{asked.hours:g} h of mixed load with random faults, seed {asked.seed}: {'; '.join(lines)}")
     return 1 if complaints else 0
 
 

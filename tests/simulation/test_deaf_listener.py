@@ -71,9 +71,10 @@ def test_nobody_looks_out_for_a_canary_that_a_lost_connection_should_have_heard(
         losing = asyncio.Event()
 
         async def payloads() -> AsyncIterator[str]:
-            if await losing.wait():
-                raise DatabaseUnavailable("The link is lost.")
-            yield ""
+            for payload in list[str]():
+                yield payload
+            await losing.wait()
+            raise DatabaseUnavailable("The link is lost.")
 
         ear.payloads = payloads  # type: ignore[method-assign]
 

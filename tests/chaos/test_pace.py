@@ -1,0 +1,21 @@
+"""How throughput is told: as a share of what it was, with its error."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.chaos.pace import Pace, pace_of
+
+
+def test_the_median_is_told_and_one_odd_race_does_not_move_it() -> None:
+    assert pace_of([1.0, 1.0, 1.0, 1.0, 9.0]).ratio == 1.0
+
+
+def test_races_that_scatter_have_a_larger_error() -> None:
+    assert pace_of([0.5, 1.0, 1.5]).error > pace_of([0.9, 1.0, 1.1]).error > 0
+
+
+def test_what_is_half_as_fast_as_before_is_told_so() -> None:
+    share = Pace(0.4, 0.04).against(Pace(0.8, 0.0))
+    assert share.ratio == pytest.approx(0.5)
+    assert share.error == pytest.approx(0.05)
