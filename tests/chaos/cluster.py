@@ -118,6 +118,11 @@ class Cluster:
         """Return once one leads, and the other follows as closely as it should."""
         self._wait(self._is_whole)
 
+    def replace(self, node: Node) -> None:
+        """The machine is gone with its disk, and an empty one takes its place."""
+        shutil.rmtree(node.folder / "data")
+        self.start_node(node)
+
     def start_node(self, node: Node) -> None:
         """Start its Patroni, which does the rest."""
         settings = node.folder / "patroni.json"
@@ -194,7 +199,6 @@ class Cluster:
         logins = {
             "superuser": {"username": "wakeful", "password": PASSWORD},
             "replication": {"username": FOLLOWER, "password": PASSWORD},
-            "rewind": {"username": "rewinder", "password": PASSWORD},
         }
         access = ["host all all 127.0.0.1/32 scram-sha-256", "host replication all 127.0.0.1/32 scram-sha-256"]
         server = {
@@ -202,11 +206,11 @@ class Cluster:
             "connect_address": "{host}:{port}".format_map(conninfo_to_dict(node.wire.dsn)),
             "data_dir": str(node.folder / "data"),
             "bin_dir": str(self._programs),
+            # Its default is in the account's home, where two clusters would write over each other's.
+            "pgpass": str(node.folder / "pgpass"),
             "authentication": logins,
             "pg_hba": access,
             "parameters": {"unix_socket_directories": "", "fsync": "off"},
-            "remove_data_directory_on_rewind_failure": True,
-            "remove_data_directory_on_diverged_timelines": True,
         }
         agreed = {
             "ttl": TTL_SECONDS,
@@ -214,7 +218,7 @@ class Cluster:
             "retry_timeout": 5,
             "maximum_lag_on_failover": 1 << 30,
             "synchronous_mode": self._synchronous,
-            "postgresql": {"use_pg_rewind": True, "parameters": {"wal_log_hints": "on", "max_connections": "60"}},
+            "postgresql": {"parameters": {"max_connections": "60"}},
         }
         return {
             "scope": "wakeful",

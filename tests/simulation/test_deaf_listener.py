@@ -11,6 +11,7 @@ from wakeful.wake.listener import DEAF_SECONDS, Listener
 
 # Virtual seconds: they take no time.
 CANARY_EVERY = 2.0
+CANARY_WITHIN = 4.0
 
 
 class Ear:
@@ -85,12 +86,12 @@ def test_nobody_looks_out_for_a_canary_that_a_lost_connection_should_have_heard(
 
         listener = Listener(open_ear, lambda notice: None, lambda: None)
         listening = asyncio.create_task(listener.run())
-        await asyncio.sleep(1)
+        await asyncio.sleep(CANARY_EVERY)
         listener.expect_canary()
-        listener.canary_sent(asyncio.get_running_loop().time() + 4)
+        listener.canary_sent(asyncio.get_running_loop().time() + CANARY_WITHIN)
         assert listener.check_at is not None
         losing.set()
-        await asyncio.sleep(10)
+        await asyncio.sleep(2 * CANARY_WITHIN)
         listening.cancel()
         return listener
 

@@ -1,4 +1,4 @@
-"""The primary of a Patroni cluster dies; the other node takes over by itself, and the dead one comes back to follow."""
+"""The primary of a Patroni cluster dies; the other node takes over by itself, and an empty node comes to follow it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Patroni(Fault):
             self._point_the_pooler()
 
     def inject(self) -> int:
-        """Kill the leader; wait for the other, for workers that claim, and for the dead one to be back."""
+        """Kill the leader; wait for the other, for workers that claim, and for a new node that follows."""
         leader = self._leader()
         killed = time.time()
         leader.kill()
@@ -78,7 +78,7 @@ class Patroni(Fault):
             self._point_the_pooler()
         until(lambda: self._first_claim(killed) is not None, 120)
         self._outages.append(self._first_claim(killed) or 0.0)
-        self.cluster.start_node(leader)
+        self.cluster.replace(leader)
         self.cluster.whole()
         return 1
 
