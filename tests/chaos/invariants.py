@@ -110,7 +110,8 @@ def duplicate_starts_are_owed_to_losses(seen: Evidence) -> Iterator[str]:
         outcomes = Counter(str(entry["outcome"]) for entry in row.attempts)
         lost = sum(outcomes[name] for name in TAKEN | {"released"})
         if lost and not seen.ownership_losses:
-            yield f"job {row.id} was lost {lost} times by its holder, and nothing was done to anyone"
+            how = ", ".join(sorted(outcomes.keys() & (TAKEN | {"released"})))
+            yield f"job {row.id} was lost {lost} times by its holder ({how}), and nothing was done to anyone"
         if len(row.attempts) < HISTORY_KEEPS and starts[row.id] > sum(outcomes.values()) + 1:
             yield f"job {row.id} was started {starts[row.id]} times, and {sum(outcomes.values())} attempts ended"
 

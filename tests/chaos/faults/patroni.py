@@ -122,6 +122,7 @@ class PatroniAsync(Patroni):
 
     def inject(self) -> int:
         """Once. The replica hears nothing of the last second before the kill."""
+        self.cluster.whole()
         assert self._leader().wire.silence(FOLLOWER), "nobody follows"
         time.sleep(self.stage.dice.uniform(0.5, 1.5))
         done = super().inject()
