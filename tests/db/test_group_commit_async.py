@@ -69,7 +69,7 @@ async def test_one_bad_row_fails_alone_with_its_own_error(app: Wakeful, db: Sess
 
 
 async def test_an_error_that_concerns_all_is_told_to_each_as_its_own(app: Wakeful, db: Session) -> None:
-    db.execute("drop function wakeful.enqueue_rows")
+    db.execute("drop function wakeful.someone_hears")
     calls = (app.aenqueue("t", {"n": n}) for n in range(40))
     answers = await asyncio.gather(*calls, return_exceptions=True)
     assert {str(answer) for answer in answers if isinstance(answer, Exception)} == {str(answers[0])}

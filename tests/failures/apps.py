@@ -54,8 +54,8 @@ async def call(ctx: Context, sign: str) -> None:
 
 @app.task(name="share", queue="shared")
 async def share() -> None:
-    """Take a turn."""
-    await asyncio.sleep(0.001)
+    """Take a turn. Long enough that what is done in the time of a commit does not count for much."""
+    await asyncio.sleep(0.01)
 
 
 if __name__ == "__main__":

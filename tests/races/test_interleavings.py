@@ -139,9 +139,9 @@ def test_a_resent_id_whose_job_ends_between_the_looks_makes_no_second_one(
     held = started(db)
     db.execute("alter function wakeful.ids_already_over rename to look_into_history")
     db.execute(
-        """create function wakeful.ids_already_over(jobs wakeful.asked_job[], fresh boolean, at timestamptz)
+        """create function wakeful.ids_already_over(jobs wakeful.asked_job[], at timestamptz)
         returns uuid[] language plpgsql as $$
-        declare found uuid[] := wakeful.look_into_history(jobs, fresh, at);
+        declare found uuid[] := wakeful.look_into_history(jobs, at);
         begin perform pg_advisory_lock(1); perform pg_advisory_unlock(1); return found; end $$"""
     )
     first.execute("select pg_advisory_lock(1)")

@@ -192,7 +192,7 @@ class Loop:
 
         Who pokes sees as asleep whoever has not yet committed its claim. Not too often: some pokes go to everyone.
         """
-        if self._woken and not self.stopping and not any(self._limits()):
+        if self._woken and not self.stopping and all(lane.free <= 0 for lane in self._lanes.lanes):
             self._woken = False
             self._pulse_at = min(self._pulse_at, max(now, self._pulsed_at + TEND_EVERY))
 

@@ -2319,11 +2319,14 @@ as $$
 declare
     at constant timestamptz := wakeful.now();
     more wakeful.steered_pair;
+    patience integer;
 begin
     if taken < want and report.held_back is not true then
-        if taken > 0 or wakeful.minds_the_clock(after_picking.worker_id, array(select p.queue from unnest(pairs) p), tasks) then
-            report.due_in := least(report.due_in, wakeful.next_gate(tasks), wakeful.next_token(pairs, at),
-                wakeful.next_room(pairs));
+        patience := case when taken > 0 then 0 else wakeful.minds_the_clock(
+            after_picking.worker_id, array(select p.queue from unnest(pairs) p), tasks) end;
+        if patience is not null then
+            report.due_in := least(report.due_in, least(wakeful.next_gate(tasks), wakeful.next_token(pairs, at),
+                wakeful.next_room(pairs)) + patience);
         end if;
     elsif want <= 0 or pass_on then
         foreach more in array wakeful.waiting_at_open_gates(pairs, at) loop
@@ -2663,15 +2666,16 @@ begin
 end
 $$;
 
--- Whether this worker minds the clock for its queues and tasks: of those alive who serve as much, the two with the least
--- ids do, so that one due job does not wake a fleet. Who is not on the list minds it always.
-create function wakeful.minds_the_clock(worker_id uuid, queues text[], tasks text[]) returns boolean
+-- How many seconds after its moment this worker sees to what falls due in its queues and tasks; null if it leaves that to others, so
+-- that one due job does not wake a fleet. Of those alive who serve as much, the two with the least ids see to it at once; should both
+-- have died a moment ago, the next two do so a second later, and two more behind them. Who is not on the list does so at once.
+create function wakeful.minds_the_clock(worker_id uuid, queues text[], tasks text[]) returns integer
     language plpgsql stable
     set search_path = pg_catalog, pg_temp
 as $$
 begin
     return (
-        select count(*) < 2 from wakeful.worker w
+        select case when count(*) < 6 then count(*) / 2 end from wakeful.worker w
         where w.id < minds_the_clock.worker_id and w.lease_expires_at > wakeful.now()
           and (w.queues is null or w.queues @> minds_the_clock.queues) and w.tasks @> minds_the_clock.tasks);
 end
@@ -3180,6 +3184,7 @@ declare
     picked boolean;
     -- Asked before the line is looked at. Short of that, the worker must look again: see nobody_is_between.
     sure boolean := sleeps is null or brief or wakeful.nobody_is_between();
+    patience integer;
     report wakeful.claimed_job;
 begin
     if done_ids is not null then
@@ -3289,6 +3294,13 @@ begin
         perform wakeful.hold_worker(worker_id, hold => false);
     end if;
     if brief and short_queues <> '{}' then
+        -- Whoever was quicker may be new here, and this the only one to learn that its lease is to be minded from now on.
+        if not held then
+            patience := wakeful.minds_the_clock(worker_id, queues, tasks);
+            if patience is not null then
+                report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks) + patience);
+            end if;
+        end if;
         return next report;
         return;
     end if;
@@ -3308,8 +3320,10 @@ begin
     -- A worker whose slots are all taken minds the clock too: it promotes what falls due, and pokes who has slots.
     if short_queues <> '{}' or 0 >= all (limits) then
         report.suspects := wakeful.suspects_wait(open_queues, open_tasks);
-        if wakeful.minds_the_clock(worker_id, queues, tasks) then
-            report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks), wakeful.next_slot_in(tasks));
+        patience := wakeful.minds_the_clock(worker_id, queues, tasks);
+        if patience is not null then
+            report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks) + patience,
+                wakeful.next_slot_in(tasks) + patience);
         end if;
     end if;
     return next report;

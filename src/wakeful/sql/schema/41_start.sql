@@ -103,11 +103,14 @@ as $$
 declare
     at constant timestamptz := wakeful.now();
     more wakeful.steered_pair;
+    patience integer;
 begin
     if taken < want and report.held_back is not true then
-        if taken > 0 or wakeful.minds_the_clock(after_picking.worker_id, array(select p.queue from unnest(pairs) p), tasks) then
-            report.due_in := least(report.due_in, wakeful.next_gate(tasks), wakeful.next_token(pairs, at),
-                wakeful.next_room(pairs));
+        patience := case when taken > 0 then 0 else wakeful.minds_the_clock(
+            after_picking.worker_id, array(select p.queue from unnest(pairs) p), tasks) end;
+        if patience is not null then
+            report.due_in := least(report.due_in, least(wakeful.next_gate(tasks), wakeful.next_token(pairs, at),
+                wakeful.next_room(pairs)) + patience);
         end if;
     elsif want <= 0 or pass_on then
         foreach more in array wakeful.waiting_at_open_gates(pairs, at) loop

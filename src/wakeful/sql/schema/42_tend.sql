@@ -148,15 +148,16 @@ begin
 end
 $$;
 
--- Whether this worker minds the clock for its queues and tasks: of those alive who serve as much, the two with the least
--- ids do, so that one due job does not wake a fleet. Who is not on the list minds it always.
-create function wakeful.minds_the_clock(worker_id uuid, queues text[], tasks text[]) returns boolean
+-- How many seconds after its moment this worker sees to what falls due in its queues and tasks; null if it leaves that to others, so
+-- that one due job does not wake a fleet. Of those alive who serve as much, the two with the least ids see to it at once; should both
+-- have died a moment ago, the next two do so a second later, and two more behind them. Who is not on the list does so at once.
+create function wakeful.minds_the_clock(worker_id uuid, queues text[], tasks text[]) returns integer
     language plpgsql stable
     set search_path = pg_catalog, pg_temp
 as $$
 begin
     return (
-        select count(*) < 2 from wakeful.worker w
+        select case when count(*) < 6 then count(*) / 2 end from wakeful.worker w
         where w.id < minds_the_clock.worker_id and w.lease_expires_at > wakeful.now()
           and (w.queues is null or w.queues @> minds_the_clock.queues) and w.tasks @> minds_the_clock.tasks);
 end

@@ -120,6 +120,7 @@ declare
     picked boolean;
     -- Asked before the line is looked at. Short of that, the worker must look again: see nobody_is_between.
     sure boolean := sleeps is null or brief or wakeful.nobody_is_between();
+    patience integer;
     report wakeful.claimed_job;
 begin
     if done_ids is not null then
@@ -229,6 +230,13 @@ begin
         perform wakeful.hold_worker(worker_id, hold => false);
     end if;
     if brief and short_queues <> '{}' then
+        -- Whoever was quicker may be new here, and this the only one to learn that its lease is to be minded from now on.
+        if not held then
+            patience := wakeful.minds_the_clock(worker_id, queues, tasks);
+            if patience is not null then
+                report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks) + patience);
+            end if;
+        end if;
         return next report;
         return;
     end if;
@@ -248,8 +256,10 @@ begin
     -- A worker whose slots are all taken minds the clock too: it promotes what falls due, and pokes who has slots.
     if short_queues <> '{}' or 0 >= all (limits) then
         report.suspects := wakeful.suspects_wait(open_queues, open_tasks);
-        if wakeful.minds_the_clock(worker_id, queues, tasks) then
-            report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks), wakeful.next_slot_in(tasks));
+        patience := wakeful.minds_the_clock(worker_id, queues, tasks);
+        if patience is not null then
+            report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks) + patience,
+                wakeful.next_slot_in(tasks) + patience);
         end if;
     end if;
     return next report;
