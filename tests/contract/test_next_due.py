@@ -137,9 +137,12 @@ def test_a_full_worker_that_minds_the_clock_promotes_what_falls_due_and_pokes_wh
     assert [held.id for held in worker_claim(db, fleet[2])[0]] == [id]
 
 
-def test_of_many_idle_workers_two_mind_the_clock(db: Session) -> None:
-    enqueue(db, delay="10 seconds")
-    fleet = [register(db) for _ in range(6)]
+def test_of_many_idle_workers_two_mind_the_clock_and_four_stand_behind_them(db: Session) -> None:
+    enqueue(db, delay="1 hour")
+    fleet = [register(db) for _ in range(8)]
     for _ in range(2):
-        minding = [due_in(db, worker, sleeps="all") is not None for worker in fleet]
-    assert sum(minding) == 2
+        told = [due_in(db, worker, sleeps="all") for worker in fleet]
+    waits = sorted(seconds for seconds in told if seconds is not None)
+    assert len(waits) == 6
+    late = [round(seconds - waits[0]) for seconds in waits]
+    assert late == [0, 0, 1, 1, 2, 2]
