@@ -113,4 +113,5 @@ async def test_an_idle_worker_sends_little_more_than_its_pulse(database: Databas
             before, pulsed = link.statements, counts(worker)["pulses"]
             await soon(lambda: counts(worker)["pulses"] == pulsed + pulses)
             sent = link.statements - before
-    assert pulses <= sent <= 1.4 * pulses
+    # The last of them may not have come through yet.
+    assert pulses - 1 <= sent <= 1.4 * pulses

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from uuid import UUID
 
 import pytest
 
 from tests.sessions import Session, query, scalar
 from tests.verbs import worker_claim
-from tests.worker.work import at_rest, comes_to, shift_of, working
+from tests.worker.work import at_rest, comes_to, shift_of, soon, working
 from wakeful.app import Wakeful
+from wakeful.run.context import Context
+from wakeful.worker.calls import Calls
 from wakeful.worker.worker import Worker
 
 END_SESSIONS = """
@@ -45,3 +48,29 @@ def claim_in_the_name_of(worker: Worker, db: Session) -> UUID:
         [held], _ = worker_claim(db, shift_of(worker).worker_id)
     assert held.id == made
     return held.id
+
+
+async def test_what_ends_while_doubts_are_settled_keeps_its_notes(
+    app: Wakeful, db: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Notes are written before the settlement of their job, which takes none afterwards."""
+    go = asyncio.Event()
+
+    @app.task(name="counts")
+    async def counting(ctx: Context) -> None:
+        await go.wait()
+        ctx.count("seen")
+
+    async def until_it_has_ended(calls: Calls) -> None:
+        go.set()
+        await soon(lambda: not calls._known())
+        calls.doubts = False
+
+    monkeypatch.setattr(Calls, "settle_doubts", until_it_has_ended)
+    async with working(app) as worker:
+        id = await counting.aenqueue()
+        await comes_to(db, id, "running")
+        shift_of(worker)._loop.doubt()
+        shift_of(worker)._loop.alarm.ring()
+        await comes_to(db, id, "completed")
+    assert scalar(db, "select counters from wakeful.jobs") == {"seen": 1}

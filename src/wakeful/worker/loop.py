@@ -150,9 +150,10 @@ class Loop:
         self.ears.check(now)
         self._mind_the_clock()
         self._mind_who_is_idle(now)
-        await self._writer.write_notes()
         if self._calls.doubts:
             await self._calls.settle_doubts()
+        # Last: whatever is settled next, with nothing awaited in between, has its notes written.
+        await self._writer.write_notes()
         if endings := self._writer.gathering.take_endings():
             await self._writer.settle(endings)
             return True

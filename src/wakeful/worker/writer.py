@@ -37,9 +37,15 @@ class Writer:
         """Write everything that is gathered."""
         while len(self):
             await self.write_notes()
-            if endings := self.gathering.take_endings():
-                await self.settle(endings)
-            if done := self.gathering.take_done():
+            # Taken together: what ends while the first are written has notes of its own.
+            endings, done = self.gathering.take_endings(), self.gathering.take_done()
+            try:
+                if endings:
+                    await self.settle(endings)
+            except BaseException:
+                self.gathering.put_back(done)
+                raise
+            if done:
                 await self.complete(done)
 
     async def complete(self, done: list[Completion]) -> None:
