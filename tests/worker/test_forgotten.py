@@ -13,6 +13,7 @@ from tests.worker.work import at_rest, comes_to, shift_of, soon, working
 from wakeful.app import Wakeful
 from wakeful.run.context import Context
 from wakeful.worker.calls import Calls
+from wakeful.worker.ears import Ears
 from wakeful.worker.worker import Worker
 
 END_SESSIONS = """
@@ -36,6 +37,8 @@ async def test_what_a_worker_does_not_know_it_holds_runs_again(app: Wakeful, db:
         forgotten = claim_in_the_name_of(worker, db)
         if told:
             query(db, END_SESSIONS)
+        else:
+            shift_of(worker)._loop.ears = Ears()
         shift_of(worker)._loop.pulse_soon()
         await comes_to(db, forgotten, "completed")
     assert started == [1, 2]

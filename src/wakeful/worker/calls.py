@@ -36,7 +36,7 @@ class Calls:
         self._clock = asyncio.get_running_loop().time
         self._canary = random.getrandbits(31)
         self._doubts_until = 0.0
-        self._took = False
+        self._took = self._ever_took = False
         self.doubts = False
         self.ears = Ears()
 
@@ -69,8 +69,10 @@ class Calls:
         finally:
             self.ears.canary_sent(overdue_at)
         lease.renewed(sent_at)
-        # Behind a pooler a standby may have taken the place of the primary with nobody told.
-        self.doubts = self.doubts or self._took or self._clock() < self._doubts_until
+        # Behind a pooler a standby may have taken the primary's place with nobody told. Who hears has a connection of
+        # its own that would have been lost.
+        hidden = self._took and not self.ears.hears
+        self.doubts = self.doubts or hidden or self._clock() < self._doubts_until
         self._took = False
         return claimed
 
@@ -92,6 +94,10 @@ class Calls:
                 self._writer.gathering.add(Ending(id, epoch, "released", retry_in=timedelta(0)))
         self.doubts = False
 
+    def listener_changed(self) -> None:
+        """Behind a pooler the listener's may be the only connection that a failover has cut."""
+        self.doubts = self.doubts or self._ever_took
+
     def doubt(self) -> None:
         """The database was lost: whichever comes back may know more of our claims than we do, even later."""
         # A server that is slow to notice that we are gone may still take what we sent.
@@ -106,4 +112,5 @@ class Calls:
     async def _taken(self, statement: Statement[Claimed]) -> Claimed:
         claimed = await self._line.run(statement)
         self._took = self._took or bool(claimed.jobs)
+        self._ever_took = self._ever_took or self._took
         return claimed

@@ -48,11 +48,11 @@ class Folding:
         self._counts = (0, 0)
 
     async def fold(self) -> None:
-        """One turn. What was new a turn ago counts again: its settlement may have been written after that."""
+        """One turn. What was new a turn ago is folded: the settlement of what is new now may not be written yet."""
         await asyncio.sleep(FOLD_EVERY * random.uniform(0.5, 1.0))
         earlier, last = self._counts
         self._counts = (last, self._summary.processed)
-        if self._summary.processed > earlier:
+        if last > earlier:
             line = AsyncLine(self._dsn)
             try:
                 await line.run(metrics.fold())

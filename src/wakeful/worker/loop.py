@@ -124,6 +124,11 @@ class Loop:
             self._lanes.look()
         self.alarm.ring()
 
+    def listener_changed(self) -> None:
+        """It was lost, came back, or found to be deaf: look; and a server that went may have been another one."""
+        self._calls.listener_changed()
+        self.pulse_soon()
+
     def doubt(self) -> None:
         """The database was lost: once it is back, see whether it and we agree on what we hold."""
         self._calls.doubt()

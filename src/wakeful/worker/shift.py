@@ -195,7 +195,7 @@ class Shift:
         if self._listen_dsn is not None:
             if self._listening is not None:
                 self._listening.cancel()
-            listener = Listener(self._open_ear, self._loop.hear, self._loop.pulse_soon)
+            listener = Listener(self._open_ear, self._loop.hear, self._loop.listener_changed)
             self._loop.ears = ListenerEars(listener)
             self._listening = asyncio.create_task(Duty("listen", listener.run).run())
 
