@@ -42,6 +42,7 @@ class Writer:
             try:
                 if endings:
                     await self.settle(endings)
+            # Whatever it was, cancelled included: they are written again.
             except BaseException:
                 self.gathering.put_back(done)
                 raise
