@@ -84,9 +84,11 @@ class Link:
                     way.cancel()
                 await asyncio.gather(*ways, return_exceptions=True)
         finally:
+            # All of them first: who is told to hang up while it waits for one must not leave the other open.
             for end in ends:
                 end.close()
-                with suppress(OSError):
+            for end in ends:
+                with suppress(OSError, asyncio.CancelledError):
                     await end.wait_closed()
             self._serving.discard(task)
 
