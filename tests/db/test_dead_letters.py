@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.effort import times
+from tests.failures.letters import INSERT_LETTERS
 from tests.sessions import Session, query, scalar, session
 from wakeful.app import Wakeful
 from wakeful.queue import dead, sweep
@@ -21,16 +22,6 @@ from wakeful.testing import Database
 from wakeful.values.errors import InvalidOption, JobNotFound
 
 LETTERS = times(1500)
-
-
-_LETTERS = """
-insert into wakeful.dead_letter (
-    id, task, queue, tenant, correlation_id, error_code, error_message, died_at, original_job)
-select i.id, %(task)s, 'default', 'a', i.id, 'E42', 'broke', now(), jsonb_build_object(
-    'id', i.id, 'task', %(task)s::text, 'queue', 'default', 'rank', 0, 'max_attempts', 5, 'correlation_id', i.id,
-    'payload', jsonb_build_object('n', i.n))
-from (select gen_random_uuid() as id, n from generate_series(1, %(number)s) n) i
-"""
 
 
 class Interrupted(Exception):
@@ -50,7 +41,7 @@ def app(database: Database) -> Iterator[Wakeful]:
 
 
 def bury_some(db: Session, number: int, task: str = "t") -> None:
-    db.execute(_LETTERS, {"task": task, "number": number})
+    db.execute(INSERT_LETTERS, {"task": task, "number": number})
 
 
 def test_a_bulk_requeue_that_is_interrupted_goes_on_where_it_was(app: Wakeful, db: Session) -> None:

@@ -24,7 +24,7 @@ INTERRUPTIONS = 3
 FEW = 400
 MOST_MORE_KB = 8_192
 
-LETTERS = """
+INSERT_LETTERS = """
 insert into wakeful.dead_letter (
     id, task, queue, tenant, correlation_id, error_code, error_message, died_at, original_job)
 select i.id, %(task)s, 'default', 'a', i.id, 'E42', 'broke', now(), jsonb_build_object(
@@ -38,8 +38,8 @@ def letters(site: Site) -> Finding:
     """All of one task, by filter; then a few of another, to compare the memory that it takes."""
     number = site.sizes.letters
     with session(site.dsn) as db:
-        db.execute(LETTERS, {"task": "many", "number": number})
-        db.execute(LETTERS, {"task": "few", "number": FEW})
+        db.execute(INSERT_LETTERS, {"task": "many", "number": number})
+        db.execute(INSERT_LETTERS, {"task": "few", "number": FEW})
         runs = [requeue(site, db, "many", until_done=part * number // 4) for part in range(1, INTERRUPTIONS + 1)]
         runs.append(requeue(site, db, "many"))
         few = requeue(site, db, "few")
