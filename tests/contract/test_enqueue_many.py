@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 
 from tests.sessions import INVALID, Session, call, query, refusal, value
 from tests.verbs import claim_one, complete, enqueue, enqueue_many, job, started, states
+from wakeful.values.identity import new_ids
 
 
 def actions(rows: list[dict[str, Any]]) -> list[str]:
@@ -163,6 +164,73 @@ def test_an_old_id_that_is_called_fresh_is_looked_for_all_the_same(db: Session) 
     [made] = call(db, "enqueue_batch_1", ids=[old], tasks=["t"], payloads=["{}"], fresh=True)
     assert made["action"] == "resent"
     assert states(db) == {old: "completed"}
+
+
+USUAL: list[dict[str, object]] = [
+    {},
+    {"queues": ["slow"], "priorities": [7], "max_attempts": [2], "created_bys": ["ann"]},
+    {"tenants": ["acme"], "metadatas": ['{"a": 1}'], "expires_ats": ["2100-01-01 00:00:00+00"]},
+    {"tenants": ["a", None, "c"], "metadatas": ["{}", None, '{"b": [2]}']},
+    {"correlation_ids": [UUID(int=5)]},
+    {"correlation_ids": [UUID(int=5), None, UUID(int=7)]},
+]
+
+
+@pytest.mark.parametrize("options", USUAL)
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_short_way_makes_the_rows_that_the_long_way_makes(
+    db: Session, options: dict[str, object], alone: bool
+) -> None:
+    def made(fresh: bool) -> list[dict[str, Any]]:
+        ids = new_ids(3)
+        payloads = [f'{{"n": {n}}}' for n in range(3)]
+        assert not call(
+            db, "enqueue_batch_1", ids=ids, tasks=["t"], payloads=payloads, fresh=fresh, alone=alone, **options
+        )
+        rows = query(db, "select * from wakeful.job order by id")
+        db.execute("delete from wakeful.job")
+        assert [row.pop("id") for row in rows] == ids
+        for row in rows:
+            assert row["run_at"] == row.pop("ready_at") == row.pop("created_at") == row.pop("updated_at")
+            row["begins"] = row["correlation_id"] in ids
+            del row["run_at"]
+            row["correlation_id"] = None if row["begins"] else row["correlation_id"]
+        return rows
+
+    assert made(fresh=True) == made(fresh=False)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"payloads": ["{}", None]},
+        {"payloads": ["{}"]},
+        {"payloads": ["{}"] * 3},
+        {"tasks": [None]},
+        {"tasks": []},
+        {"tenants": ["a", "b", "c"]},
+        {"ids": [UUID("01890000-0000-7000-8000-000000000001"), None]},
+    ],
+)
+def test_fresh_jobs_that_no_row_can_hold_are_refused_as_others_are(db: Session, wrong: dict[str, object]) -> None:
+    asked = {"ids": new_ids(2), "tasks": ["t"], "payloads": ["{}"] * 2, **wrong}
+    with refusal(INVALID):
+        call(db, "enqueue_batch_1", fresh=True, **asked)
+    assert states(db) == {}
+
+
+def test_fresh_jobs_of_a_task_that_is_switched_off_make_none(db: Session) -> None:
+    value(db, "switch_task", name="t", enqueuing=False)
+    rows = call(db, "enqueue_batch_1", ids=new_ids(2), tasks=["t"], payloads=["{}"] * 2, fresh=True)
+    assert actions(rows) == ["off", "off"]
+
+
+def test_fresh_jobs_do_not_overfill_a_queue(db: Session) -> None:
+    value(db, "set_queue_policy", queue="small", max_pending=3)
+    made = {"tasks": ["t"], "payloads": ["{}"] * 2, "queues": ["small"], "fresh": True}
+    call(db, "enqueue_batch_1", ids=new_ids(2), **made)
+    with refusal("WF008"):
+        call(db, "enqueue_batch_1", ids=new_ids(2), **made)
 
 
 def test_a_large_set_is_made_whole(db: Session) -> None:

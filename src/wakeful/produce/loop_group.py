@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from wakeful.database.session import Database
-from wakeful.produce.boarding import FLIGHTS, board
+from wakeful.produce.boarding import CROWD, FLIGHTS, ROWS_IN_A_FLUSH, board
 from wakeful.produce.delivery import Answer, Ask, deliver_apart
 from wakeful.produce.drive import adrive
 from wakeful.values.job import JobId
@@ -32,6 +32,7 @@ class LoopGroup:
         self._poke = poke
         self._waiting: deque[_Caller] = deque()
         self._flights: set[asyncio.Task[None]] = set()
+        self._aloft = 0
 
     async def enqueue(self, ask: Ask) -> JobId | None:
         """Returns after the commit. Cancelled before its job was sent, a call makes none; later it may."""
@@ -58,9 +59,10 @@ class LoopGroup:
             self._flights.remove(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def _flush(self) -> None:
-        boarded = [caller for caller in board(self._waiting) if not caller.answer.done()]
+        boarded = [caller for caller in board(self._waiting, self._seats()) if not caller.answer.done()]
         if not boarded:
             return
+        self._aloft += 1
         try:
             answers = await adrive(deliver_apart([c.ask for c in boarded], self._poke), self._database)
         except BaseException:  # The loop is ending, or we are wrong: nobody is left waiting.
@@ -68,8 +70,16 @@ class LoopGroup:
                 caller.answer.cancel()
             self._waiting.clear()
             raise
+        finally:
+            self._aloft -= 1
         for caller, answer in zip(boarded, answers, strict=True):
             _tell(caller.answer, answer)
+
+    def _seats(self) -> int:
+        """Callers who were answered together come back together: with nothing under way, half of a crowd is left to the
+        other flight, or the two would never overlap."""
+        crowd = len(self._waiting)
+        return min(crowd // 2 if crowd >= CROWD and not self._aloft else crowd, ROWS_IN_A_FLUSH)
 
 
 def _tell(future: asyncio.Future[JobId | None], answer: Answer) -> None:

@@ -1428,7 +1428,8 @@ end
 $$;
 
 -- Many jobs, as arrays: one element stands for all rows, a null array for the default. Returns a row for each that was not
--- simply inserted, as enqueue_set does.
+-- simply inserted, as enqueue_set does. The usual set, whose jobs are new, are to run now and differ in little but their payloads,
+-- goes in by one statement; any other goes the long way, as in enqueue_one_1.
 create function wakeful.enqueue_batch_1(
     ids uuid[], tasks text[], payloads text[],
     queues text[] default null, priorities integer[] default null, run_ats timestamptz[] default null,
@@ -1442,7 +1443,43 @@ create function wakeful.enqueue_batch_1(
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_variable
+declare
+    at constant timestamptz := wakeful.now();
+    into_queue constant text := coalesce(queues[1], 'default');
+    rank constant smallint := -coalesce(priorities[1], 0);
+    inserted integer;
 begin
+    if fresh and num_nonnulls(run_ats, delays, dedup_keys, dedups, parent_ids, default_offs) = 0
+        and 1 >= greatest(cardinality(tasks), cardinality(queues), cardinality(priorities), cardinality(max_attempts),
+            cardinality(created_bys), cardinality(expires_ats))
+        and cardinality(ids) >= greatest(cardinality(payloads), cardinality(tenants), cardinality(correlation_ids),
+            cardinality(metadatas))
+    then
+        insert into wakeful.job (
+            id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
+            correlation_id, tenant, created_by, payload, metadata)
+        select u.id, into_queue, tasks[1], 1, rank, coalesce(max_attempts[1], 5), said.it and u.id = ids[1], at, at,
+            expires_ats[1], at, at, coalesce(case when cardinality(correlation_ids) = 1 then correlation_ids[1] else u.correlation_id end, u.id),
+            case when cardinality(tenants) = 1 then tenants[1] else u.tenant end, created_bys[1], u.payload::jsonb,
+            case when cardinality(metadatas) = 1 then metadatas[1] else u.metadata end::jsonb
+        from (
+            select poke and not alone and wakeful.speaks_first(into_queue, tasks[1], rank, null) as it
+            where wakeful.is_young(ids[1], fresh, at)
+                and not exists (
+                    select from wakeful.control c where c.kind = 'task' and c.name = tasks[1] and c.enqueuing is not null)
+                and not exists (select from wakeful.queue_policy r where r.queue = into_queue)
+            offset 0) said
+        cross join unnest(ids, payloads, tenants, correlation_ids, metadatas) u(id, payload, tenant, correlation_id, metadata)
+        where u.id is not null and tasks[1] is not null and u.payload is not null
+        on conflict do nothing;
+        get diagnostics inserted = row_count;
+        if inserted = cardinality(ids) then
+            if poke and alone and wakeful.someone_hears(into_queue, tasks[1]) then
+                perform wakeful.poke(into_queue, tasks[1], at, rank, at, ids[1]);
+            end if;
+            return;
+        end if;
+    end if;
     return query
     select e.place, e.id, e.action
     from wakeful.enqueue_set(array(
