@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.sessions import INVALID, Session, refusal, scalar, shift_clock, value
+from tests.sessions import INVALID, Session, query, refusal, scalar, shift_clock, value
 from tests.verbs import Held, claim, enqueue, enqueue_many, fail, register, worker_claim
 
 
@@ -40,6 +40,18 @@ def test_few_are_held_ready_behind_busy_slots_as_they_cannot_give_way(db: Sessio
     held, report = worker_claim(db, register(db), want=50, queues=["q"], free=[-4])
     assert held == []
     assert report["held_back"]
+
+
+@pytest.mark.parametrize("policy", [{}, {"concurrency": 50}])
+def test_who_meets_others_at_the_head_takes_the_next_in_line(
+    db: Session, other: Session, policy: dict[str, object]
+) -> None:
+    fair(db, **policy)
+    many(db, "a", 100)
+    line = [row["id"] for row in query(db, "select id from wakeful.job order by turn")]
+    with other.transaction():
+        query(other, "select from wakeful.job where id = any (%s) for update", line[:6])
+        assert sorted(held.id for held in claim(db, want=4, queues=["q"])) == line[6:10]
 
 
 def test_shares_go_by_weight(db: Session) -> None:

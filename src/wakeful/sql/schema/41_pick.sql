@@ -109,10 +109,10 @@ end
 $$;
 
 -- Goes through candidates in order: who passes all its gates, and who has to be parked because only its key is full. Of those behind
--- gates `free` may pass; cut: there were more.
+-- gates `free` may pass; cut: there were more; tried: so many were gone through.
 create function wakeful.pass_gates(
     candidates wakeful.pick[], want integer, free integer, inout gates wakeful.gate_state[],
-    out passed wakeful.pick[], out parked wakeful.pick[], out cut boolean)
+    out passed wakeful.pick[], out parked wakeful.pick[], out cut boolean, out tried integer)
     language plpgsql immutable
     set search_path = pg_catalog, pg_temp
 as $$
@@ -128,8 +128,10 @@ begin
     passed := '{}';
     parked := '{}';
     cut := false;
+    tried := 0;
     foreach candidate in array candidates loop
         exit when cardinality(passed) >= want;
+        tried := tried + 1;
         if candidate.limit_key is null and candidate.breaker is null then
             passed := passed || candidate;
             continue;
@@ -164,16 +166,18 @@ begin
 end
 $$;
 
--- Locks the picked jobs that nobody else has, and returns those.
-create function wakeful.lock_picks(picks wakeful.pick[]) returns wakeful.pick[]
+-- Locks the first `most` of these jobs that nobody else has, and returns those.
+create function wakeful.lock_picks(picks wakeful.pick[], most integer) returns wakeful.pick[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
+    ids constant uuid[] := array(select p.id from unnest(picks) p);
     locked constant uuid[] := array(
         select j.id from wakeful.job j
-        where j.id = any (array(select p.id from unnest(picks) p)) and j.state + 0 = 1
+        where j.id = any (ids) and j.state + 0 = 1
+        order by array_position(ids, j.id) limit most
         for update skip locked);
 begin
     if cardinality(locked) = cardinality(picks) then
@@ -191,7 +195,7 @@ create function wakeful.park(picks wakeful.pick[], at timestamptz) returns void
     set enable_nestloop = off set enable_hashjoin = on
 as $$
 declare
-    held constant wakeful.pick[] := wakeful.lock_picks(picks);
+    held constant wakeful.pick[] := wakeful.lock_picks(picks, cardinality(picks));
     ids constant uuid[] := array(select h.id from unnest(held) h);
 begin
     update wakeful.job j set limit_key = h.key, updated_at = park.at
@@ -278,6 +282,7 @@ declare
     most constant integer := least(want, greatest(0, free + 4));
     look constant integer := greatest(most + 16, 32);
     looked integer;
+    tried integer;
 begin
     made := row('{}', '{}', '{}', false, false);
     if limited and current_setting('transaction_isolation') <> 'read committed' then
@@ -315,7 +320,8 @@ begin
             select * into passing from wakeful.pass_gates(fresh, most - cardinality(made.picks),
                 free - (select count(*) from unnest(made.picks) p where p.limit_key is not null or p.breaker is not null)::integer, gates);
             gates := passing.gates;
-            made.picks := made.picks || wakeful.lock_picks(passing.passed);
+            tried := passing.tried;
+            made.picks := made.picks || wakeful.lock_picks(passing.passed, cardinality(passing.passed));
             made.held_back := made.held_back or passing.cut;
             if passing.parked <> '{}' and not alone then
                 perform wakeful.park(passing.parked, at);
@@ -325,11 +331,14 @@ begin
                 from (select distinct c.key, c.task from unnest(passing.parked) c where c.key <> all (made.keys)) k;
             end if;
         else
-            made.picks := made.picks || wakeful.lock_picks(fresh[1:most - cardinality(made.picks)]);
+            made.picks := made.picks || wakeful.lock_picks(fresh, most - cardinality(made.picks));
+            tried := cardinality(fresh);
         end if;
         made.held_back := made.held_back or cardinality(made.picks) >= most and most < want;
-        exit when cardinality(made.picks) >= most or looked < look + cardinality(seen) or made.held_back;
-        seen := seen || array(select c.id from unnest(fresh) c);
+        exit when cardinality(made.picks) >= most or made.held_back
+            or looked < look + cardinality(seen) and tried = cardinality(fresh);
+        -- Only who was tried: where others were quicker, the next in line is next.
+        seen := seen || array(select c.id from unnest(fresh[1:tried]) c);
         made.busy := round = 8;
     end loop;
     made.busy := made.busy or exists (select from unnest(gates) g where g.busy);
