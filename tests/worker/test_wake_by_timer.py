@@ -36,6 +36,23 @@ async def test_a_scheduled_job_starts_at_its_moment_and_never_early(app: Wakeful
         assert counts(worker)["claims"] - said["claims"] <= 2 * len(ids)
 
 
+async def test_a_slow_commit_of_the_call_that_tells_what_is_due_makes_nothing_late(app: Wakeful, db: Session) -> None:
+    db.execute(
+        "create function slow() returns trigger language plpgsql as 'begin perform pg_sleep(3); return null; end';"
+        "create constraint trigger slow after delete on wakeful.job deferrable initially deferred"
+        " for each row when (old.task = 'slow') execute function slow()"
+    )
+
+    @app.task(name="slow")
+    async def slow() -> None: ...
+
+    # Before the worker starts, so that it knows of it by the table alone.
+    scheduled = value(db, "enqueue", task="t", payload={}, delay="8 seconds")
+    async with working(app):
+        value(db, "enqueue", task="slow", payload={})
+        assert timedelta(0) <= lateness(await comes_to(db, scheduled, "completed")) < timedelta(seconds=2.5)
+
+
 async def test_what_is_due_when_nobody_sleeps_yet_is_found_by_the_first_scan(app: Wakeful, db: Session) -> None:
     id = value(db, "enqueue", task="t", payload={}, delay=timedelta(seconds=1))
     async with working(app):

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -110,7 +111,12 @@ class Calls:
         self._doubts_until = 0.0
 
     async def _taken(self, statement: Statement[Claimed]) -> Claimed:
+        sent_at = self._clock()
         claimed = await self._line.run(statement)
         self._took = self._took or bool(claimed.jobs)
         self._ever_took = self._ever_took or self._took
-        return claimed
+        if claimed.report.due_in is None:
+            return claimed
+        # Told from the beginning of the call: the commit and the way back are not to make timers late.
+        due_in = max(0.0, claimed.report.due_in - (self._clock() - sent_at))
+        return replace(claimed, report=replace(claimed.report, due_in=due_in))

@@ -1512,8 +1512,8 @@ $$;
 --   there are.
 -- Locks: choose locks the rows that are to be taken, skipping locked ones; the others lock nothing.
 
--- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds until there is
--- something to look for again, null when nothing is known of; suspects tells that jobs wait which must run alone;
+-- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds, from
+-- the beginning of the call, until there is something to look for again, null when nothing is known of; suspects tells that jobs wait which must run alone;
 -- cancelled are jobs of this worker that were asked to stop; refused are settlements that did not pass the fence; schedules are
 -- those to be fired; held_back tells that more is in line for the next slot that comes free, but not to be held ready behind busy ones.
 create type wakeful.claimed_job as (
@@ -3208,6 +3208,7 @@ create function wakeful.claim_1(
 as $$
 #variable_conflict use_variable
 declare
+    began constant timestamptz := wakeful.now();
     open_tasks text[] := tasks;
     open_queues text[] := queues;
     lane_queues text[];
@@ -3344,7 +3345,8 @@ begin
         if not held then
             patience := wakeful.minds_the_clock(worker_id, queues, tasks);
             if patience is not null then
-                report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks) + patience);
+                report.due_in := least(report.due_in,
+                    wakeful.next_due(open_queues, open_tasks) + patience + extract(epoch from wakeful.now() - began));
             end if;
         end if;
         return next report;
@@ -3368,8 +3370,8 @@ begin
         report.suspects := wakeful.suspects_wait(open_queues, open_tasks);
         patience := wakeful.minds_the_clock(worker_id, queues, tasks);
         if patience is not null then
-            report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks) + patience,
-                wakeful.next_slot_in(tasks) + patience);
+            report.due_in := least(report.due_in, least(wakeful.next_due(open_queues, open_tasks),
+                wakeful.next_slot_in(tasks)) + patience + extract(epoch from wakeful.now() - began));
         end if;
     end if;
     return next report;

@@ -98,6 +98,7 @@ create function wakeful.claim_1(
 as $$
 #variable_conflict use_variable
 declare
+    began constant timestamptz := wakeful.now();
     open_tasks text[] := tasks;
     open_queues text[] := queues;
     lane_queues text[];
@@ -234,7 +235,8 @@ begin
         if not held then
             patience := wakeful.minds_the_clock(worker_id, queues, tasks);
             if patience is not null then
-                report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks) + patience);
+                report.due_in := least(report.due_in,
+                    wakeful.next_due(open_queues, open_tasks) + patience + extract(epoch from wakeful.now() - began));
             end if;
         end if;
         return next report;
@@ -258,8 +260,8 @@ begin
         report.suspects := wakeful.suspects_wait(open_queues, open_tasks);
         patience := wakeful.minds_the_clock(worker_id, queues, tasks);
         if patience is not null then
-            report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks) + patience,
-                wakeful.next_slot_in(tasks) + patience);
+            report.due_in := least(report.due_in, least(wakeful.next_due(open_queues, open_tasks),
+                wakeful.next_slot_in(tasks)) + patience + extract(epoch from wakeful.now() - began));
         end if;
     end if;
     return next report;
