@@ -21,6 +21,11 @@ def failed(holder: Session) -> None:
     fail(holder, claim_one(holder), retry_in="0 seconds")
 
 
+def in_a_moment(due_in: float) -> bool:
+    """Told from the beginning of the call, which may have taken its time."""
+    return 0.05 <= due_in < 60
+
+
 @pytest.mark.parametrize("act", [enqueued, failed])
 def test_who_falls_asleep_looks_again_until_nobody_is_between_poke_and_commit(
     db: Session, arena: Arena, act: Callable[[Session], None]
@@ -32,14 +37,15 @@ def test_who_falls_asleep_looks_again_until_nobody_is_between_poke_and_commit(
         act(producer)
         for _ in range(3):
             jobs, report = worker_claim(db, sleeper, sleeps="all")
-            assert (jobs, report["due_in"]) == ([], pytest.approx(0.05))
+            assert jobs == []
+            assert in_a_moment(report["due_in"])
     jobs, _ = worker_claim(db, sleeper, sleeps="all")
     assert len(jobs) == 1
 
 
 def test_who_sleeps_and_is_sure_of_it_sleeps_on(db: Session) -> None:
     sleeper = register(db)
-    assert worker_claim(db, sleeper, sleeps="all")[1]["due_in"] == pytest.approx(0.05)
+    assert in_a_moment(worker_claim(db, sleeper, sleeps="all")[1]["due_in"])
     assert worker_claim(db, sleeper, sleeps="all")[1]["due_in"] > 3000
 
 
@@ -47,7 +53,7 @@ def test_a_wider_declaration_is_looked_at_again(db: Session) -> None:
     sleeper = register(db)
     worker_claim(db, sleeper, queues=["a"], sleeps="these")
     assert worker_claim(db, sleeper, queues=["a"], sleeps="these")[1]["due_in"] > 3000
-    assert worker_claim(db, sleeper, queues=["a", "b"], sleeps="these")[1]["due_in"] == pytest.approx(0.05)
+    assert in_a_moment(worker_claim(db, sleeper, queues=["a", "b"], sleeps="these")[1]["due_in"])
 
 
 def test_a_brief_claim_that_took_nothing_comes_back_for_what_others_hold(db: Session, arena: Arena) -> None:
@@ -55,7 +61,7 @@ def test_a_brief_claim_that_took_nothing_comes_back_for_what_others_hold(db: Ses
     enqueue(db, "t")
     with other.transaction():
         other.execute("select from wakeful.job for update")
-        assert worker_claim(db, worker, brief=True)[1]["due_in"] == 1
+        assert 1 <= worker_claim(db, worker, brief=True)[1]["due_in"] < 60
     assert worker_claim(db, worker, brief=True)[0]
     # Nothing to come back for but a lease, which is to be minded.
     assert worker_claim(db, worker, brief=True)[1]["due_in"] > 60

@@ -121,7 +121,7 @@ class Room:
             self._declared = None if queues is None else frozenset(queues)
             # A millisecond more: a clock that is ahead of the server's would look too early, again and again.
             due = math.inf if due_in is None else due_in + 0.001
-            group.look_at = min(group.look_at, now + poll, now + due)
+            group.look_at = min(group.look_at, now + poll, look.began + due)
             if not look.covered:
                 self._sure_from = now + A_MOMENT
             if look.began < self._sure_from:

@@ -2353,11 +2353,11 @@ begin
 end
 $$;
 
--- What a worker has to know whose lane took `taken` of `want` from these pairs: when to look again. Who got nothing, and does not
+-- What a worker has to know whose lane took `taken` of `want` from these pairs, in a claim that began at `since`: when to look again. Who got nothing, and does not
 -- mind the clock, leaves that to others. Who is full pokes those who are not.
 create function wakeful.after_picking(
-    report wakeful.claimed_job, pairs wakeful.steered_pair[], taken integer, want integer, pass_on boolean, worker_id uuid, tasks text[])
-    returns wakeful.claimed_job
+    report wakeful.claimed_job, pairs wakeful.steered_pair[], taken integer, want integer, pass_on boolean, worker_id uuid, tasks text[],
+    since timestamptz) returns wakeful.claimed_job
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
@@ -2371,7 +2371,7 @@ begin
         patience := case when taken > 0 then 0 else wakeful.minds_the_clock(
             after_picking.worker_id, array(select p.queue from unnest(pairs) p), tasks) end;
         if patience is not null then
-            report.due_in := least(report.due_in, least(wakeful.next_gate(tasks), wakeful.next_token(pairs, at),
+            report.due_in := least(report.due_in, least(wakeful.next_gate(tasks), wakeful.next_token(pairs, since),
                 wakeful.next_room(pairs)) + patience);
         end if;
     elsif want <= 0 or pass_on then
@@ -2678,9 +2678,9 @@ begin
 end
 $$;
 
--- The seconds until the next job of these queues and tasks is due or loses its lease, or a worker loses its own; null
--- when there is none. Always in the future.
-create function wakeful.next_due(queues text[], tasks text[]) returns double precision
+-- The seconds from `since` on until the next job of these queues and tasks is due or loses its lease, or a worker loses its own; null
+-- when there is none. Always later than `since`, when the caller began to look for what is due: that may have come already.
+create function wakeful.next_due(queues text[], tasks text[], since timestamptz) returns double precision
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -2688,7 +2688,6 @@ create function wakeful.next_due(queues text[], tasks text[]) returns double pre
 as $$
 #variable_conflict use_column
 declare
-    at constant timestamptz := wakeful.now();
     scheduled timestamptz;
     leased timestamptz;
     worker_leased timestamptz;
@@ -2698,17 +2697,17 @@ begin
     cross join unnest(tasks) t(task)
     cross join lateral (
         select j.run_at from wakeful.job j
-        where j.queue = q.queue and j.task = t.task and j.state = 0 and j.run_at > at
+        where j.queue = q.queue and j.task = t.task and j.state = 0 and j.run_at > since
         order by j.run_at, j.id limit 1
     ) d;
     select j.lease_expires_at into leased from wakeful.job j
-    where j.state = 2 and j.lease_expires_at is not null and j.lease_expires_at > at
+    where j.state = 2 and j.lease_expires_at is not null and j.lease_expires_at > since
     order by j.lease_expires_at limit 1;
     -- Who holds nothing has nothing to be rescued: as long as it renews in time nobody need wake for it between two pulses.
     select min(w.lease_expires_at + case when exists (
             select from wakeful.job j where j.state = 2 and j.worker_id = w.id) then interval '0' else interval '20 seconds' end)
-    into worker_leased from wakeful.worker w where w.lease_expires_at > at;
-    return extract(epoch from least(scheduled, leased, worker_leased) - at);
+    into worker_leased from wakeful.worker w where w.lease_expires_at > since;
+    return extract(epoch from least(scheduled, leased, worker_leased) - since);
 end
 $$;
 
@@ -3208,6 +3207,7 @@ create function wakeful.claim_1(
 as $$
 #variable_conflict use_variable
 declare
+    -- Of all that falls due, nothing from here on is to be missed.
     began constant timestamptz := wakeful.now();
     open_tasks text[] := tasks;
     open_queues text[] := queues;
@@ -3332,7 +3332,7 @@ begin
             from wakeful.some_ready(lane_queues, plain_tasks, after) more where more.queue is not null;
         end if;
         if steered is not null then
-            report := wakeful.after_picking(report, lane_pairs, taken, limits[this_lane], pass_on or promoted > 0, worker_id, tasks);
+            report := wakeful.after_picking(report, lane_pairs, taken, limits[this_lane], pass_on or promoted > 0, worker_id, tasks, began);
             short_queues := short_queues || array(
                 select distinct p.queue from unnest(lane_pairs) p where taken < limits[this_lane] and p.queue <> all (short_queues));
         end if;
@@ -3340,13 +3340,14 @@ begin
     if lease is null and not held then
         perform wakeful.hold_worker(worker_id, hold => false);
     end if;
+    -- What was told so far counts from now.
+    report.due_in := report.due_in + extract(epoch from wakeful.now() - began);
     if brief and short_queues <> '{}' then
         -- Whoever was quicker may be new here, and this the only one to learn that its lease is to be minded from now on.
         if not held then
             patience := wakeful.minds_the_clock(worker_id, queues, tasks);
             if patience is not null then
-                report.due_in := least(report.due_in,
-                    wakeful.next_due(open_queues, open_tasks) + patience + extract(epoch from wakeful.now() - began));
+                report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks, began) + patience);
             end if;
         end if;
         return next report;
@@ -3362,7 +3363,7 @@ begin
         sure := not wakeful.declare_sleep(worker_id,
             case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks) and sure;
         if short_queues <> '{}' and not sure then
-            report.due_in := least(report.due_in, 0.05);
+            report.due_in := least(report.due_in, 0.05 + extract(epoch from wakeful.now() - began));
         end if;
     end if;
     -- A worker whose slots are all taken minds the clock too: it promotes what falls due, and pokes who has slots.
@@ -3370,8 +3371,9 @@ begin
         report.suspects := wakeful.suspects_wait(open_queues, open_tasks);
         patience := wakeful.minds_the_clock(worker_id, queues, tasks);
         if patience is not null then
-            report.due_in := least(report.due_in, least(wakeful.next_due(open_queues, open_tasks),
-                wakeful.next_slot_in(tasks)) + patience + extract(epoch from wakeful.now() - began));
+            -- Since this began: what fell due after it had been looked for is found by the next look, at once.
+            report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks, began) + patience,
+                wakeful.next_slot_in(tasks, began) + patience);
         end if;
     end if;
     return next report;
@@ -3411,20 +3413,18 @@ begin
 end
 $$;
 
--- The seconds until the next slot of these tasks comes; null for none. Always in the future.
-create function wakeful.next_slot_in(tasks text[]) returns double precision
+-- The seconds from `since` on until the next slot of these tasks comes; null for none. Always later than `since`, as in next_due.
+create function wakeful.next_slot_in(tasks text[], since timestamptz) returns double precision
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
-declare
-    at constant timestamptz := wakeful.now();
 begin
     return (
-        select extract(epoch from min(d.next_at) - at)
+        select extract(epoch from min(d.next_at) - next_slot_in.since)
         from unnest(next_slot_in.tasks) t(task) cross join lateral (
             select s.next_at from wakeful.schedule s
-            where s.task = t.task and not s.paused and s.next_at > at and s.next_at < 'infinity'
+            where s.task = t.task and not s.paused and s.next_at > next_slot_in.since and s.next_at < 'infinity'
             order by s.next_at limit 1
         ) d);
 end
@@ -3701,6 +3701,7 @@ declare
     taken wakeful.claimed_job;
     report wakeful.claimed_job;
     filled boolean := false;
+    began constant timestamptz := wakeful.now();
     sure constant boolean := sleeps_for is null or wakeful.nobody_is_between();
 begin
     if lease is null or lease <= interval '0' or not isfinite(lease) then
@@ -3729,13 +3730,13 @@ begin
         end loop;
     end loop;
     if served_queues = '{}' or served_tasks = '{}' then
-        report.due_in := least(report.due_in, wakeful.next_due('{}', '{}'));
+        report.due_in := least(report.due_in, wakeful.next_due('{}', '{}', began));
     end if;
     if sleeps_for > interval '0' and (others or not filled) then
         perform wakeful.declare_sleep(worker_id, sleep_queues, null, wakeful.now() + sleeps_for);
         perform wakeful.forget_lapsed_sleepers();
         if not sure then
-            report.due_in := least(report.due_in, 0.05);
+            report.due_in := least(report.due_in, 0.05 + extract(epoch from wakeful.now() - began));
         end if;
     elsif sleeps_for is not null then
         perform wakeful.declare_sleep(worker_id, '{}', null);

@@ -114,9 +114,9 @@ begin
 end
 $$;
 
--- The seconds until the next job of these queues and tasks is due or loses its lease, or a worker loses its own; null
--- when there is none. Always in the future.
-create function wakeful.next_due(queues text[], tasks text[]) returns double precision
+-- The seconds from `since` on until the next job of these queues and tasks is due or loses its lease, or a worker loses its own; null
+-- when there is none. Always later than `since`, when the caller began to look for what is due: that may have come already.
+create function wakeful.next_due(queues text[], tasks text[], since timestamptz) returns double precision
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -124,7 +124,6 @@ create function wakeful.next_due(queues text[], tasks text[]) returns double pre
 as $$
 #variable_conflict use_column
 declare
-    at constant timestamptz := wakeful.now();
     scheduled timestamptz;
     leased timestamptz;
     worker_leased timestamptz;
@@ -134,17 +133,17 @@ begin
     cross join unnest(tasks) t(task)
     cross join lateral (
         select j.run_at from wakeful.job j
-        where j.queue = q.queue and j.task = t.task and j.state = 0 and j.run_at > at
+        where j.queue = q.queue and j.task = t.task and j.state = 0 and j.run_at > since
         order by j.run_at, j.id limit 1
     ) d;
     select j.lease_expires_at into leased from wakeful.job j
-    where j.state = 2 and j.lease_expires_at is not null and j.lease_expires_at > at
+    where j.state = 2 and j.lease_expires_at is not null and j.lease_expires_at > since
     order by j.lease_expires_at limit 1;
     -- Who holds nothing has nothing to be rescued: as long as it renews in time nobody need wake for it between two pulses.
     select min(w.lease_expires_at + case when exists (
             select from wakeful.job j where j.state = 2 and j.worker_id = w.id) then interval '0' else interval '20 seconds' end)
-    into worker_leased from wakeful.worker w where w.lease_expires_at > at;
-    return extract(epoch from least(scheduled, leased, worker_leased) - at);
+    into worker_leased from wakeful.worker w where w.lease_expires_at > since;
+    return extract(epoch from least(scheduled, leased, worker_leased) - since);
 end
 $$;
 

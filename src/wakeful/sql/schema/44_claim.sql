@@ -98,6 +98,7 @@ create function wakeful.claim_1(
 as $$
 #variable_conflict use_variable
 declare
+    -- Of all that falls due, nothing from here on is to be missed.
     began constant timestamptz := wakeful.now();
     open_tasks text[] := tasks;
     open_queues text[] := queues;
@@ -222,7 +223,7 @@ begin
             from wakeful.some_ready(lane_queues, plain_tasks, after) more where more.queue is not null;
         end if;
         if steered is not null then
-            report := wakeful.after_picking(report, lane_pairs, taken, limits[this_lane], pass_on or promoted > 0, worker_id, tasks);
+            report := wakeful.after_picking(report, lane_pairs, taken, limits[this_lane], pass_on or promoted > 0, worker_id, tasks, began);
             short_queues := short_queues || array(
                 select distinct p.queue from unnest(lane_pairs) p where taken < limits[this_lane] and p.queue <> all (short_queues));
         end if;
@@ -230,13 +231,14 @@ begin
     if lease is null and not held then
         perform wakeful.hold_worker(worker_id, hold => false);
     end if;
+    -- What was told so far counts from now.
+    report.due_in := report.due_in + extract(epoch from wakeful.now() - began);
     if brief and short_queues <> '{}' then
         -- Whoever was quicker may be new here, and this the only one to learn that its lease is to be minded from now on.
         if not held then
             patience := wakeful.minds_the_clock(worker_id, queues, tasks);
             if patience is not null then
-                report.due_in := least(report.due_in,
-                    wakeful.next_due(open_queues, open_tasks) + patience + extract(epoch from wakeful.now() - began));
+                report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks, began) + patience);
             end if;
         end if;
         return next report;
@@ -252,7 +254,7 @@ begin
         sure := not wakeful.declare_sleep(worker_id,
             case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks) and sure;
         if short_queues <> '{}' and not sure then
-            report.due_in := least(report.due_in, 0.05);
+            report.due_in := least(report.due_in, 0.05 + extract(epoch from wakeful.now() - began));
         end if;
     end if;
     -- A worker whose slots are all taken minds the clock too: it promotes what falls due, and pokes who has slots.
@@ -260,8 +262,9 @@ begin
         report.suspects := wakeful.suspects_wait(open_queues, open_tasks);
         patience := wakeful.minds_the_clock(worker_id, queues, tasks);
         if patience is not null then
-            report.due_in := least(report.due_in, least(wakeful.next_due(open_queues, open_tasks),
-                wakeful.next_slot_in(tasks)) + patience + extract(epoch from wakeful.now() - began));
+            -- Since this began: what fell due after it had been looked for is found by the next look, at once.
+            report.due_in := least(report.due_in, wakeful.next_due(open_queues, open_tasks, began) + patience,
+                wakeful.next_slot_in(tasks, began) + patience);
         end if;
     end if;
     return next report;

@@ -30,20 +30,18 @@ begin
 end
 $$;
 
--- The seconds until the next slot of these tasks comes; null for none. Always in the future.
-create function wakeful.next_slot_in(tasks text[]) returns double precision
+-- The seconds from `since` on until the next slot of these tasks comes; null for none. Always later than `since`, as in next_due.
+create function wakeful.next_slot_in(tasks text[], since timestamptz) returns double precision
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
-declare
-    at constant timestamptz := wakeful.now();
 begin
     return (
-        select extract(epoch from min(d.next_at) - at)
+        select extract(epoch from min(d.next_at) - next_slot_in.since)
         from unnest(next_slot_in.tasks) t(task) cross join lateral (
             select s.next_at from wakeful.schedule s
-            where s.task = t.task and not s.paused and s.next_at > at and s.next_at < 'infinity'
+            where s.task = t.task and not s.paused and s.next_at > next_slot_in.since and s.next_at < 'infinity'
             order by s.next_at limit 1
         ) d);
 end

@@ -22,6 +22,7 @@ declare
     taken wakeful.claimed_job;
     report wakeful.claimed_job;
     filled boolean := false;
+    began constant timestamptz := wakeful.now();
     sure constant boolean := sleeps_for is null or wakeful.nobody_is_between();
 begin
     if lease is null or lease <= interval '0' or not isfinite(lease) then
@@ -50,13 +51,13 @@ begin
         end loop;
     end loop;
     if served_queues = '{}' or served_tasks = '{}' then
-        report.due_in := least(report.due_in, wakeful.next_due('{}', '{}'));
+        report.due_in := least(report.due_in, wakeful.next_due('{}', '{}', began));
     end if;
     if sleeps_for > interval '0' and (others or not filled) then
         perform wakeful.declare_sleep(worker_id, sleep_queues, null, wakeful.now() + sleeps_for);
         perform wakeful.forget_lapsed_sleepers();
         if not sure then
-            report.due_in := least(report.due_in, 0.05);
+            report.due_in := least(report.due_in, 0.05 + extract(epoch from wakeful.now() - began));
         end if;
     elsif sleeps_for is not null then
         perform wakeful.declare_sleep(worker_id, '{}', null);
