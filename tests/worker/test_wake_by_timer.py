@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.sessions import Session, call, query, scalar, value
+from tests.sessions import Session, call, query, scalar, session, value
 from tests.worker.work import LONG_POLL, at_rest, comes_to, counts, heard, shift_of, soon, starting, state, working
 from wakeful.app import Wakeful
 from wakeful.run.context import Context
+from wakeful.testing import Database
 from wakeful.values.outcome import Retry, Snooze
 from wakeful.values.retry import Fixed
 from wakeful.worker import Worker
@@ -36,21 +37,28 @@ async def test_a_scheduled_job_starts_at_its_moment_and_never_early(app: Wakeful
         assert counts(worker)["claims"] - said["claims"] <= 2 * len(ids)
 
 
-async def test_a_slow_commit_of_the_call_that_tells_what_is_due_makes_nothing_late(app: Wakeful, db: Session) -> None:
-    db.execute(
-        "create function slow() returns trigger language plpgsql as 'begin perform pg_sleep(3); return null; end';"
-        "create constraint trigger slow after delete on wakeful.job deferrable initially deferred"
-        " for each row when (old.task = 'slow') execute function slow()"
-    )
-
+async def test_a_slow_commit_of_the_call_that_tells_what_is_due_makes_nothing_late(
+    app: Wakeful, db: Session, database: Database
+) -> None:
     @app.task(name="slow")
     async def slow() -> None: ...
 
+    db.execute(
+        "create function slow() returns trigger language plpgsql as"
+        " 'begin perform pg_advisory_xact_lock(7); return null; end';"
+        "create constraint trigger slow after delete on wakeful.job deferrable initially deferred"
+        " for each row when (old.task = 'slow') execute function slow()"
+    )
     # Before the worker starts, so that it knows of it by the table alone.
-    scheduled = value(db, "enqueue", task="t", payload={}, delay="8 seconds")
+    scheduled = value(db, "enqueue", task="t", payload={}, delay="4 seconds")
     async with working(app):
-        value(db, "enqueue", task="slow", payload={})
-        assert timedelta(0) <= lateness(await comes_to(db, scheduled, "completed")) < timedelta(seconds=2.5)
+        with session(database.dsn) as holder, holder.transaction():
+            holder.execute("select pg_advisory_xact_lock(7)")
+            value(db, "enqueue", task="slow", payload={})
+            due = "select run_at <= wakeful.now() from wakeful.job where id = %s"
+            await soon(lambda: scalar(db, due, scheduled))
+        # Told to wait from the answer on, it would start three seconds from here.
+        assert lateness(await comes_to(db, scheduled, "completed")) < timedelta(seconds=2)
 
 
 async def test_what_is_due_when_nobody_sleeps_yet_is_found_by_the_first_scan(app: Wakeful, db: Session) -> None:

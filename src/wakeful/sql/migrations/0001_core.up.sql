@@ -2371,7 +2371,7 @@ begin
         patience := case when taken > 0 then 0 else wakeful.minds_the_clock(
             after_picking.worker_id, array(select p.queue from unnest(pairs) p), tasks) end;
         if patience is not null then
-            report.due_in := least(report.due_in, least(wakeful.next_gate(tasks), wakeful.next_token(pairs, since),
+            report.due_in := least(report.due_in, least(wakeful.next_gate(tasks), wakeful.next_token(pairs, since) - extract(epoch from at - since),
                 wakeful.next_room(pairs)) + patience);
         end if;
     elsif want <= 0 or pass_on then
