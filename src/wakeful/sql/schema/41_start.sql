@@ -91,8 +91,8 @@ begin
 end
 $$;
 
--- What a worker has to know whose lane took `taken` of `want` from these pairs, in a claim that began at `since`: when to look again. Who got nothing, and does not
--- mind the clock, leaves that to others. Who is full pokes those who are not.
+-- What a worker has to know whose lane took `taken` of `want` from these pairs, in a claim that began at `since`: when to look again.
+-- Who got nothing, and does not mind the clock, leaves that to others. Who is full pokes those who are not.
 create function wakeful.after_picking(
     report wakeful.claimed_job, pairs wakeful.steered_pair[], taken integer, want integer, pass_on boolean, worker_id uuid, tasks text[],
     since timestamptz) returns wakeful.claimed_job
@@ -109,8 +109,8 @@ begin
         patience := case when taken > 0 then 0 else wakeful.minds_the_clock(
             after_picking.worker_id, array(select p.queue from unnest(pairs) p), tasks) end;
         if patience is not null then
-            report.due_in := least(report.due_in, least(wakeful.next_gate(tasks), wakeful.next_token(pairs, since) - extract(epoch from at - since),
-                wakeful.next_room(pairs)) + patience);
+            report.due_in := least(report.due_in, least(wakeful.next_gate(tasks), wakeful.next_room(pairs),
+                wakeful.next_token(pairs, since) - extract(epoch from at - since)) + patience);
         end if;
     elsif want <= 0 or pass_on then
         foreach more in array wakeful.waiting_at_open_gates(pairs, at) loop
