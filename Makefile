@@ -9,6 +9,8 @@ ARGS ?=
 export UV_PYTHON_DOWNLOADS := never
 export UV_SYSTEM_CERTS := 1
 export UV_NO_CONFIG := 1
+# As pip does: or, where Python may not write what it has compiled, every process of a test compiles it again.
+export UV_COMPILE_BYTECODE := 1
 
 UV := .uv/bin/uv
 BIN := .venv/bin

@@ -34,7 +34,7 @@ for command in (cancel, retry, bury):
 @click.option(
     "--patience",
     type=span,
-    default="500ms",
+    default="400ms",
     show_default=True,
     metavar="SPAN",
     help="Search a long history no longer than this.",
