@@ -20,10 +20,11 @@ def memory(bench: Bench, system: System) -> Values:
     with bench.site(system) as site, site.workers(load) as groups:
         wait_until_awake(site, load)
         _run(site, jobs // 4)
-        early = sum(group.resident_megabytes() for group in groups)
+        early = sum(group.own_megabytes() for group in groups)
         _run(site, jobs - jobs // 4)
-        late = sum(group.resident_megabytes() for group in groups)
-    return {"resident_mb": late, "growth_mb": late - early, "jobs": jobs}
+        late = sum(group.own_megabytes() for group in groups)
+        resident = sum(group.resident_megabytes() for group in groups)
+    return {"resident_mb": resident, "growth_mb": late - early, "jobs": jobs}
 
 
 def _run(site: Site, jobs: int) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.races.rounds import Arena
-from tests.sessions import Session
-from tests.verbs import claim_one, enqueue, fail, register, worker_claim
+from tests.sessions import Session, scalar, until
+from tests.verbs import claim_one, complete, enqueue, fail, register, worker_claim
 
 
 def enqueued(producer: Session) -> None:
@@ -65,3 +65,23 @@ def test_a_brief_claim_that_took_nothing_comes_back_for_what_others_hold(db: Ses
     assert worker_claim(db, worker, brief=True)[0]
     # Nothing to come back for but a lease, which is to be minded.
     assert worker_claim(db, worker, brief=True)[1]["due_in"] > 60
+
+
+def test_who_is_slower_than_another_poked_one_sees_its_commit_and_sleeps_on(db: Session, arena: Arena) -> None:
+    quicker, slower, onlooker = arena.contenders
+    worker = register(db)
+    waits = "select exists (select from pg_stat_activity where pid = %s and wait_event = 'PgSleep')"
+
+    def looks_again_in() -> float:
+        enqueue(db, "t")
+        with quicker.transaction():
+            held = claim_one(quicker)
+            asked = arena.pool.submit(worker_claim, slower, worker, brief=True)
+            until(lambda: asked.done() or scalar(onlooker, waits, slower.info.backend_pid))
+        complete(quicker, held)
+        jobs, report = asked.result()
+        assert jobs == []
+        return float(report["due_in"])
+
+    # It waits for ten milliseconds at most, and a busy machine may take longer to commit.
+    assert any(looks_again_in() > 60 for _ in range(50))

@@ -1628,6 +1628,23 @@ begin
 end
 $$;
 
+-- Whether one is in line, and still is at the last of so many looks, two milliseconds apart: one that another claim has taken, and is
+-- about to commit, is gone by then.
+create function wakeful.stays_ready(queues text[], tasks text[], after wakeful.position[], looks integer) returns boolean
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    for look in 1..looks loop
+        if (wakeful.some_ready(queues, tasks, after)).queue is null then
+            return false;
+        end if;
+        perform pg_sleep(0.002) where look < looks;
+    end loop;
+    return true;
+end
+$$;
+
 -- Whether a job of these queues and tasks waits that must run alone.
 create function wakeful.suspects_wait(queues text[], tasks text[]) returns boolean
     language plpgsql volatile
@@ -3320,7 +3337,8 @@ begin
         end loop;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
-            if (not brief or taken = 0) and (wakeful.some_ready(lane_queues, plain_tasks, after)).queue is not null then
+            -- Two are poked for one job: the slower one waits a moment for the quicker one's commit, or it would look again in a second.
+            if (not brief or taken = 0) and wakeful.stays_ready(lane_queues, plain_tasks, after, case when brief then 6 else 1 end) then
                 report.due_in := least(report.due_in, 1);
             end if;
         elsif pass_on or promoted > 0 then

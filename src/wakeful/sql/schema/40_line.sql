@@ -119,6 +119,23 @@ begin
 end
 $$;
 
+-- Whether one is in line, and still is at the last of so many looks, two milliseconds apart: one that another claim has taken, and is
+-- about to commit, is gone by then.
+create function wakeful.stays_ready(queues text[], tasks text[], after wakeful.position[], looks integer) returns boolean
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    for look in 1..looks loop
+        if (wakeful.some_ready(queues, tasks, after)).queue is null then
+            return false;
+        end if;
+        perform pg_sleep(0.002) where look < looks;
+    end loop;
+    return true;
+end
+$$;
+
 -- Whether a job of these queues and tasks waits that must run alone.
 create function wakeful.suspects_wait(queues text[], tasks text[]) returns boolean
     language plpgsql volatile

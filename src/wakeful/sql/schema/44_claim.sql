@@ -211,7 +211,8 @@ begin
         end loop;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
-            if (not brief or taken = 0) and (wakeful.some_ready(lane_queues, plain_tasks, after)).queue is not null then
+            -- Two are poked for one job: the slower one waits a moment for the quicker one's commit, or it would look again in a second.
+            if (not brief or taken = 0) and wakeful.stays_ready(lane_queues, plain_tasks, after, case when brief then 6 else 1 end) then
                 report.due_in := least(report.due_in, 1);
             end if;
         elsif pass_on or promoted > 0 then
