@@ -81,5 +81,5 @@ def test_an_answer_that_takes_too_long_is_given_up(wakeful: Commands, database: 
     with session(database.dsn) as other, other.transaction():
         other.execute("lock table wakeful.job in access exclusive mode")
         told = wakeful.refusal(1, "jobs", "list")
-    assert "took longer than 5.5 s" in told
+    assert "took longer than 5.4 s" in told
     assert "--since" in told
