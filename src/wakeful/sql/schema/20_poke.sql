@@ -53,8 +53,10 @@ begin
         return;
     end if;
     if current_setting('transaction_isolation') = 'read committed' then
+        -- Sorted first: whom chance means is not to hang on where the rows lie.
         sleepers := array(
-            select s.worker_id from wakeful.sleeper s where wakeful.hears_of(s, poke.queue, poke.task)
+            select w.worker_id from (
+                select s.worker_id from wakeful.sleeper s where wakeful.hears_of(s, poke.queue, poke.task) order by s.worker_id) w
             order by random() limit 2);
     end if;
     hint := case when poke.ready_at is null
