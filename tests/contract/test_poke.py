@@ -24,6 +24,7 @@ from tests.verbs import (
     worker_claim,
 )
 from wakeful.testing import Database
+from wakeful.values.identity import new_ids
 
 Hints = list[dict[str, Any]]
 
@@ -228,6 +229,19 @@ def test_a_resent_job_among_new_ones_makes_one_poke(db: Session, sleeper: Sleepe
     sleeper.heard()
     enqueue_many(db, [*({"task": "t"} for _ in range(100)), {"task": "t", "id": str(held.id)}])
     assert len(sleeper.heard()) == 1
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_new_jobs_beside_one_that_is_not_as_fresh_as_was_said_are_told(
+    db: Session, sleeper: Sleeper, alone: bool
+) -> None:
+    known, new = new_ids(2)
+    asked = {"tasks": ["t"], "fresh": True, "alone": alone}
+    call(db, "enqueue_batch_1", ids=[known], payloads=["{}"], poke=False, **asked)
+    rows = call(db, "enqueue_batch_1", ids=[known, new], payloads=["{}"] * 2, **asked)
+    assert [(row["id"], row["action"]) for row in rows] == [(known, "resent")]
+    [hint] = sleeper.heard()
+    assert hint["at"][2] == str(new)
 
 
 def test_a_replaced_job_that_is_due_sooner_is_told(db: Session, sleeper: Sleeper) -> None:

@@ -105,6 +105,16 @@ def test_what_is_due_rings_at_its_moment_and_not_before(room: Room, clock: Clock
     assert bell.done()
 
 
+def test_what_is_due_is_told_from_the_beginning_of_a_look_however_long_that_takes(room: Room, clock: Clock) -> None:
+    waiter, _ = asleep(room, clock)
+    look = room.begin(waiter, False)
+    clock.now += 2.0
+    bell = room.rest(waiter, look, 3.0, POLL)
+    clock.now += 1.01
+    room.attend()
+    assert bell.done()
+
+
 def test_a_poke_that_comes_during_a_look_is_not_forgotten(room: Room, clock: Clock) -> None:
     waiter, _ = asleep(room, clock)
     look = room.begin(waiter, False)

@@ -1461,7 +1461,8 @@ begin
             id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
             correlation_id, tenant, created_by, payload, metadata)
         select u.id, into_queue, tasks[1], 1, rank, coalesce(max_attempts[1], 5), said.it and u.id = ids[1], at, at,
-            expires_ats[1], at, at, coalesce(case when cardinality(correlation_ids) = 1 then correlation_ids[1] else u.correlation_id end, u.id),
+            expires_ats[1], at, at,
+            coalesce(case when cardinality(correlation_ids) = 1 then correlation_ids[1] else u.correlation_id end, u.id),
             case when cardinality(tenants) = 1 then tenants[1] else u.tenant end, created_bys[1], u.payload::jsonb,
             case when cardinality(metadatas) = 1 then metadatas[1] else u.metadata end::jsonb
         from (
@@ -1480,6 +1481,9 @@ begin
                 perform wakeful.poke(into_queue, tasks[1], at, rank, at, ids[1]);
             end if;
             return;
+        elsif inserted > 0 then
+            -- One was not as fresh as was said, or cannot be stored: all of them go the long way.
+            delete from wakeful.job j where j.id = any (ids) and j.created_at = at;
         end if;
     end if;
     return query
@@ -1514,10 +1518,11 @@ $$;
 --   there are.
 -- Locks: choose locks the rows that are to be taken, skipping locked ones; the others lock nothing.
 
--- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds, from
--- the beginning of the call, until there is something to look for again, null when nothing is known of; suspects tells that jobs wait which must run alone;
--- cancelled are jobs of this worker that were asked to stop; refused are settlements that did not pass the fence; schedules are
--- those to be fired; held_back tells that more is in line for the next slot that comes free, but not to be held ready behind busy ones.
+-- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds, from the beginning of the
+-- call, until there is something to look for again, null when nothing is known of; suspects tells that jobs wait which must run
+-- alone; cancelled are jobs of this worker that were asked to stop; refused are settlements that did not pass the fence; schedules
+-- are those to be fired; held_back tells that more is in line for the next slot that comes free, but not to be held ready behind
+-- busy ones.
 create type wakeful.claimed_job as (
     id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint, rank smallint,
     ready_at timestamptz, run_at timestamptz, created_at timestamptz, started_at timestamptz, lease_expires_at timestamptz,

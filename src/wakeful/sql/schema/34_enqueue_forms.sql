@@ -139,7 +139,8 @@ begin
             id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
             correlation_id, tenant, created_by, payload, metadata)
         select u.id, into_queue, tasks[1], 1, rank, coalesce(max_attempts[1], 5), said.it and u.id = ids[1], at, at,
-            expires_ats[1], at, at, coalesce(case when cardinality(correlation_ids) = 1 then correlation_ids[1] else u.correlation_id end, u.id),
+            expires_ats[1], at, at,
+            coalesce(case when cardinality(correlation_ids) = 1 then correlation_ids[1] else u.correlation_id end, u.id),
             case when cardinality(tenants) = 1 then tenants[1] else u.tenant end, created_bys[1], u.payload::jsonb,
             case when cardinality(metadatas) = 1 then metadatas[1] else u.metadata end::jsonb
         from (
@@ -158,6 +159,9 @@ begin
                 perform wakeful.poke(into_queue, tasks[1], at, rank, at, ids[1]);
             end if;
             return;
+        elsif inserted > 0 then
+            -- One was not as fresh as was said, or cannot be stored: all of them go the long way.
+            delete from wakeful.job j where j.id = any (ids) and j.created_at = at;
         end if;
     end if;
     return query

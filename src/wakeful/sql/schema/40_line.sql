@@ -3,10 +3,11 @@
 --   there are.
 -- Locks: choose locks the rows that are to be taken, skipping locked ones; the others lock nothing.
 
--- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds, from
--- the beginning of the call, until there is something to look for again, null when nothing is known of; suspects tells that jobs wait which must run alone;
--- cancelled are jobs of this worker that were asked to stop; refused are settlements that did not pass the fence; schedules are
--- those to be fired; held_back tells that more is in line for the next slot that comes free, but not to be held ready behind busy ones.
+-- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds, from the beginning of the
+-- call, until there is something to look for again, null when nothing is known of; suspects tells that jobs wait which must run
+-- alone; cancelled are jobs of this worker that were asked to stop; refused are settlements that did not pass the fence; schedules
+-- are those to be fired; held_back tells that more is in line for the next slot that comes free, but not to be held ready behind
+-- busy ones.
 create type wakeful.claimed_job as (
     id uuid, task text, queue text, payload jsonb, attempt integer, max_attempts integer, epoch bigint, rank smallint,
     ready_at timestamptz, run_at timestamptz, created_at timestamptz, started_at timestamptz, lease_expires_at timestamptz,
