@@ -7,18 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.chaos import report
 from tests.chaos.faults import FAULTS
-from tests.chaos.pace import Rounds, twin_at_work
 from tests.chaos.pooler import no_pooler
 from tests.chaos.report import Layer, Way
 from tests.chaos.scenario import THROUGH, Effort, Verdict, play
 from tests.chaos.soak import SAID
-from tests.chaos.stage import Stage
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "explanation" / "proof.md"
@@ -33,9 +30,8 @@ def main() -> int:
     # So that workers and servers are taken down by whoever started them.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     names = asked.only.split(",") if asked.only else list(FAULTS)
-    with measuring(asked.races) as twin:
-        effort = Effort(seconds=asked.minutes * 60, twin=twin, rounds=Rounds(asked.races))
-        ways = [played(names, asked.seed, effort, through) for through in ways_of(asked)]
+    effort = Effort(seconds=asked.minutes * 60, bursts=asked.bursts)
+    ways = [played(names, asked.seed, effort, through) for through in ways_of(asked)]
     layers = [] if asked.only else [planted(), states(asked.steps), seeds(asked.seeds)]
     for way in ways:
         print(f"\n{way.title}\n{report.text(way.verdicts, way.missing)}")
@@ -54,16 +50,6 @@ def ways_of(asked: argparse.Namespace) -> list[str | None]:
     if asked.through is not None:
         return [None if asked.through == "nothing" else asked.through]
     return [None] if asked.only else [None, *THROUGH]
-
-
-@contextmanager
-def measuring(races: int) -> Iterator[Stage | None]:
-    """The twin, if throughput is wanted."""
-    if not races:
-        yield None
-        return
-    with twin_at_work() as twin:
-        yield twin
 
 
 def played(names: Sequence[str], seed: int, effort: Effort, through: str | None) -> Way:
@@ -131,7 +117,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--through", choices=["nothing", *THROUGH], help="reach the database through this alone")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--minutes", type=float, default=1.0, help="how long each fault goes on")
-    parser.add_argument("--races", type=int, default=7, help="that measure the throughput; 0: it is not measured")
+    parser.add_argument("--bursts", type=int, default=5, help="that measure the throughput; 0: it is not measured")
     parser.add_argument("--steps", type=int, default=100_000, help="of the state machine, with all faults")
     parser.add_argument("--seeds", type=int, default=10_000, help="of the simulation, with all faults")
     parser.add_argument("--write", action="store_true", help="write the page in the docs, though only some are run")

@@ -43,9 +43,10 @@ async def quick(ctx: Context) -> dict[str, int]:
     return {"epoch": ctx.epoch}
 
 
-@app.task(name="plain", retry=SOON, max_attempts=1000)
-async def plain() -> None:
-    """Do nothing, and write nothing: what is measured is the queue, not this disk."""
+@app.task(name="nap", retry=SOON, max_attempts=1000)
+async def nap() -> None:
+    """Take a moment, and write nothing: what is measured is the queue, not this disk."""
+    await asyncio.sleep(0.02)
 
 
 @app.task(name="lasting", retry=SOON, max_attempts=1000)

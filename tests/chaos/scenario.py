@@ -12,7 +12,7 @@ from tests.chaos.evidence import Evidence, gather
 from tests.chaos.faults.fault import Fault
 from tests.chaos.forgetting import Forgotten, forget
 from tests.chaos.invariants import broken
-from tests.chaos.pace import Pace, Rounds, measure
+from tests.chaos.pace import Pace, measure
 from tests.chaos.pooler import pooled
 from tests.chaos.stage import SLOTS, Stage, stage_on, started
 
@@ -22,13 +22,12 @@ THROUGH = ("pgbouncer",)
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long faults go on: so many times, or for so many seconds; `twin` is what the throughput is measured by."""
+    """How long faults go on: so many times, or for so many seconds; and the bursts that measure the throughput."""
 
     times: int | None = None
     seconds: float = 0.0
     rate: float = 40.0
-    twin: Stage | None = None
-    rounds: Rounds = field(default_factory=Rounds)
+    bursts: int = 0
 
 
 @dataclass(slots=True)
@@ -113,12 +112,12 @@ def conclude(verdict: Verdict, fault: Fault, seen: Evidence) -> None:
 
 def pace(stage: Stage, effort: Effort) -> Pace | None:
     """How fast the workers are now, if anyone wants to know."""
-    return measure(stage, effort.twin, effort.rounds) if effort.twin is not None else None
+    return measure(stage, effort.bursts) if effort.bursts else None
 
 
 def inject(stage: Stage, fault: Fault, effort: Effort) -> int:
     """Do it again and again, at moments that the dice choose; how often."""
-    until = time.monotonic() + effort.seconds
+    until = time.monotonic() + effort.seconds * fault.share
     injected = 0
     most = effort.times
     while (most is not None and injected < most) or (most is None and time.monotonic() < until):

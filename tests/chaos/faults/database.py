@@ -67,6 +67,7 @@ class Terminate(Fault):
     says = "pg_terminate_backend twenty times a second"
     pause = (0.0, 0.02)
     lease = 10.0
+    share = 3.0
 
     def inject(self) -> int:
         """Ten of them, over half a second."""

@@ -25,6 +25,8 @@ class Fault:
     settings: ClassVar[Mapping[str, str]] = {}
     # Seconds between two of them.
     pause: ClassVar[tuple[float, float]] = (0.1, 0.8)
+    # How much longer than others it goes on: hundreds of times, or for minutes.
+    share: ClassVar[float] = 1.0
     # Whether a holder may lose its jobs by it.
     takes_jobs: ClassVar[bool] = True
 

@@ -13,6 +13,7 @@ class Kill(Fault):
     name = "kill"
     says = "SIGKILL of a worker"
     lease = 2.0
+    share = 3.0
 
     def inject(self) -> int:
         """Kill one."""
