@@ -46,7 +46,7 @@ async def quick(ctx: Context) -> dict[str, int]:
 @app.task(name="nap", retry=SOON, max_attempts=1000)
 async def nap() -> None:
     """Take a moment, and write nothing: what is measured is the queue, not this disk."""
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(0.04)
 
 
 @app.task(name="lasting", retry=SOON, max_attempts=1000)

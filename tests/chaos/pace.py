@@ -20,7 +20,7 @@ from wakeful.values.identity import new_id
 # Of the median, over that of the mean, for a normal distribution.
 MEDIAN_ERROR = 1.2533
 # More than a second of work for all slots.
-JOBS = 1000
+JOBS = 600
 
 
 @dataclass(frozen=True, slots=True)

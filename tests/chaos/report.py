@@ -22,7 +22,7 @@ makes it. From these sixteen invariants are checked.
 *Lost* counts acknowledged jobs without exactly one final state, *doubled* settlements, effects and starts that should
 not have been, *late settlements refused* those of workers that had lost the job: the fence at work. *Recovery* is the
 time from healing until all that was asked for is done, leases that have to lapse included. *Throughput after* is that
-after healing as a share of that before the first fault, in jobs that take 20 ms each: what it shows is whether all
+after healing as a share of that before the first fault, in jobs that take 40 ms each: what it shows is whether all
 slots of all workers are back at work. It is the median over some bursts, with its standard error; the row `none` shows
 how far it strays by chance.
 """
@@ -72,7 +72,7 @@ def cells(verdict: Verdict) -> tuple[str, ...]:
         str(verdict.doubled),
         str(verdict.refused),
         f"{verdict.recovery:.1f} s",
-        "not measured" if share is None else f"{share.rate:.0%} ± {share.error:.0%}",
+        "not measured" if share is None else f"{share.rate:.1%} ± {share.error:.1%}",
     )
 
 
