@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from benchmarks.bench import Bench
@@ -36,6 +36,8 @@ class Measurement:
     """Once a round; else once a run."""
     together: bool = False
     """All systems at the same time."""
+    contested: bool = False
+    """Rivals take part in a brief run too."""
 
     @property
     def figure(self) -> Figure:
@@ -46,6 +48,10 @@ class Measurement:
     def counts(self) -> str:
         """What is counted, in words."""
         return inspect.cleandoc(self.take.__doc__ or "")
+
+    def uncontested(self) -> Measurement:
+        """The same, without rivals."""
+        return replace(self, suits=lambda system: system.kind != "peer" and self.suits(system))
 
     def applies_to(self, system: System) -> bool:
         """Whether the system takes part."""

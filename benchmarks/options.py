@@ -10,7 +10,7 @@ import benchmarks
 from benchmarks.contestants import PEERS
 from benchmarks.measure import MEASUREMENTS
 from benchmarks.measurement import Measurement
-from benchmarks.sizes import QUICK, Sizes
+from benchmarks.sizes import BRIEF, QUICK, Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,23 @@ def read_options(arguments: Sequence[str] | None = None) -> Options:
     for name, choices in [*((name, set(known)) for name in names), *((name, allowed) for name in peers)]:
         if name not in choices:
             parser.error(f"{name} is none of {', '.join(sorted(choices))}")
-    sizes = QUICK if given.quick else Sizes()
+    brief = peers == ("few",) and not (given.only or given.quick or given.long or given.check)
+    sizes = QUICK if given.quick else BRIEF if brief else Sizes()
     if given.long:
         sizes = replace(sizes, history_millions=(0, 1, 10), memory_jobs=1_000_000)
     complete = peers == ("all",) and not given.only and not given.quick
     return Options(
         peers=peers,
-        measurements=tuple(known[name] for name in names),
-        rounds=given.rounds or (1 if given.quick else 3),
+        measurements=tuple(_of(known[name], brief) for name in names),
+        rounds=given.rounds or (1 if given.quick or brief else 3),
         sizes=sizes,
         publish=given.publish or complete,
         check=given.check,
     )
+
+
+def _of(measurement: Measurement, brief: bool) -> Measurement:
+    return measurement.uncontested() if brief and not measurement.contested else measurement
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,7 +60,9 @@ def _parser() -> argparse.ArgumentParser:
     names = ", ".join(measurement.name for measurement in MEASUREMENTS)
     parser.add_argument("--peers", default="few", help="all, few (the default), none, or names with commas between")
     parser.add_argument("--only", metavar="NAME[,NAME]", help=f"some of the measurements: {names}")
-    parser.add_argument("--rounds", type=int, help="rounds, in alternating order (3)")
+    parser.add_argument(
+        "--rounds", type=int, help="rounds, in alternating order (3; 1 where nothing else is asked for)"
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: does it work at all?")
     parser.add_argument("--long", action="store_true", help="also ten million finished jobs, and memory over a million")
     parser.add_argument(

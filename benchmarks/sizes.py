@@ -27,6 +27,9 @@ class Sizes:
     memory_jobs: int = 50_000
 
 
+# All that goals are about, in some minutes.
+BRIEF = Sizes(enqueue_seconds=2.0, history_millions=(0, 0.2))
+
 QUICK = Sizes(
     drain_share=0.1,
     drain_cap_seconds=5.0,

@@ -37,7 +37,9 @@ def sync(bench: Bench, system: System) -> Values:
         return filled_and_drained(site, Load("sync"))
 
 
-ONE_PROCESS = Measurement("drain", "Drain of no-ops, one process", (RATE, *COSTS), one_process, everyone)
+ONE_PROCESS = Measurement(
+    "drain", "Drain of no-ops, one process", (RATE, *COSTS), one_process, everyone, contested=True
+)
 TWO_PROCESSES = Measurement("drain-2", "Drain of no-ops, two processes", (RATE,), two_processes, everyone)
 SLEEPS = Measurement("drain-sleep", "Drain of 5 ms sleeps", (RATE,), sleeps, lambda system: "sleep" in system.handlers)
 SYNC = Measurement("drain-sync", "Drain of sync handlers", (RATE,), sync, lambda system: "sync" in system.handlers)

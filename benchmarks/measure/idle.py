@@ -47,5 +47,6 @@ IDLE = Measurement(
     idle,
     with_postgres,
     repeated=False,
+    contested=True,
     together=True,
 )

@@ -62,7 +62,7 @@ def wait_until_awake(site: Site, load: Load, workers: int = 1) -> None:
     site.probe.clear()
 
 
-IDLE = Measurement("latency", "Enqueue to start, idle worker", FIGURES, idle, everyone)
+IDLE = Measurement("latency", "Enqueue to start, idle worker", FIGURES, idle, everyone, contested=True)
 LOADED = Measurement(
     "latency-loaded",
     "Enqueue to start, half load",

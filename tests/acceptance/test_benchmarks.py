@@ -11,11 +11,13 @@ import pytest
 from benchmarks.bare import functions, psycopg
 from benchmarks.bench import Bench, Failed
 from benchmarks.check import moves
-from benchmarks.contestants import OURS
+from benchmarks.contestants import OURS, PEERS
 from benchmarks.goals import GOALS
+from benchmarks.measure import MEASUREMENTS
 from benchmarks.measure.drain import ONE_PROCESS
 from benchmarks.measure.enqueue import IN_BULK, ONE_BY_ONE
 from benchmarks.measurement import Measurement, Values, everyone
+from benchmarks.options import read_options
 from benchmarks.report.page import publish
 from benchmarks.report.terminal import tell
 from benchmarks.results import Results, Sample, read_results
@@ -114,3 +116,18 @@ def test_a_ratio_that_sank_is_told_as_worse_and_one_that_rose_as_better() -> Non
     [risen] = moves(published, made_up(2000, 2000), [IN_BULK])
     assert (sunk.worse, risen.worse) == (True, False)
     assert str(sunk).startswith("worse: bulk, wakeful to bare-psycopg 0.25")
+
+
+@pytest.mark.parametrize(
+    ("asked", "contested"),
+    [([], ["drain", "enqueue", "idle", "latency"]), (["--only", "drain,timers"], ["drain", "timers"])],
+)
+def test_a_brief_run_measures_everything_and_rivals_where_goals_name_them(
+    asked: list[str], contested: list[str]
+) -> None:
+    options = read_options(asked)
+    ours = {measurement.name for measurement in options.measurements if measurement.applies_to(OURS)}
+    theirs = {measurement.name for measurement in options.measurements if measurement.applies_to(PEERS[0])}
+    assert sorted(theirs) == contested
+    assert theirs <= ours
+    assert len(options.measurements) == (len(MEASUREMENTS) if not asked else 2)
