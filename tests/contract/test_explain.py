@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID, uuid4
 
+import pytest
+
 from tests.sessions import MISSING, Session, call, refusal, shift_clock, value
 from tests.verbs import claim_one, complete, enqueue, fail, register, started, worker_claim
 from wakeful.observe.reasons import answer, timeline
@@ -49,6 +51,19 @@ def test_a_ready_job_that_nobody_serves_says_what_is_missing(db: Session) -> Non
     assert "No worker alive has the task t" in told(db, id)
     call(db, "register_1", worker_id=uuid4(), name="far", queues=["far"], tasks=["t"], slots=1, lease="1 hour")
     assert "No worker alive that has the task serves queue default" in told(db, id)
+
+
+@pytest.mark.parametrize(
+    ("task", "meant"), [("mail", "shop.mail"), ("crm.mail", "shop.mail"), ("shop.mial", "shop.mail"), ("weigh", None)]
+)
+def test_a_task_that_nobody_has_is_told_with_the_one_that_may_be_meant(
+    db: Session, task: str, meant: str | None
+) -> None:
+    register(db, tasks=("shop.bill", "shop.mail"))
+    said = told(db, enqueue(db, task=task))
+    assert f"No worker alive has the task {task}" in said
+    assert ("is served" in said) == (meant is not None)
+    assert f"check the name{f', {meant} is served' if meant else ''}." in said
 
 
 def test_a_ready_job_knows_its_place_in_line(db: Session) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Any
 
 from wakeful.observe.verdict import on_the_clock
@@ -127,10 +128,19 @@ def _gates(facts: Facts) -> Iterator[str]:
     if not workers:
         yield "No worker is alive: start one with `wakeful worker module:app`."
     elif not any(one["serves_task"] for one in workers):
-        yield f"No worker alive has the task {job['task']}: deploy one whose app imports it, or check the name."
+        alike = _alike(job["task"], facts.get("served", ()))
+        check = f"check the name, {alike} is served" if alike else "check the name"
+        yield f"No worker alive has the task {job['task']}: deploy one whose app imports it, or {check}."
     else:
         queue = job["queue"]
         yield f"No worker alive that has the task serves queue {queue}: start one with `--queues {queue}`."
+
+
+def _alike(task: str, served: Sequence[str]) -> str | None:
+    """A task that may have been meant: of the same name in some module, else one that is spelt nearly so."""
+    last = task.rpartition(".")[2]
+    named = [one for one in served if one.rpartition(".")[2] == last]
+    return next(iter(named or get_close_matches(task, served, 1)), None)
 
 
 def _held(limit: Facts) -> str:

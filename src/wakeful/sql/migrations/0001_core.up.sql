@@ -6090,6 +6090,8 @@ begin
                 'serves_task', live.task = any (w.tasks), 'serves_queue', w.queues is null or live.queue = any (w.queues))
             order by w.name), '[]')
             from wakeful.worker w where w.lease_expires_at > at),
+        'served', (select coalesce(jsonb_agg(distinct t.task), '[]') from wakeful.worker w, unnest(w.tasks) t(task)
+            where w.lease_expires_at > at),
         'loops_wait', exists (select from wakeful.sleeper s where s.until > at
             and (s.queues is null or live.queue = any (s.queues)) and (s.tasks is null or live.task = any (s.tasks))),
         'ahead', case when live.state = 1 and live.limit_key is null then (
