@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from wakeful.database.session import Unanswered
 from wakeful.statements.enqueue import enqueue
@@ -33,8 +33,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.05
 _WHOLE_SET: Final = frozenset({"25", "28", "42", "53", "55", "57", "58", "XX"})
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """A job to enqueue. `fresh`: its id was made for this call; `sent`: it may be in the database already."""
 
     job: NewJob

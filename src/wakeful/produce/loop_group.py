@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextvars import Context
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from wakeful.database.session import Database
 from wakeful.produce.boarding import CROWD, FLIGHTS, ROWS_IN_A_FLUSH, board
@@ -18,8 +17,7 @@ from wakeful.produce.drive import adrive
 from wakeful.values.job import JobId
 
 
-@dataclass(frozen=True, slots=True)
-class _Caller:
+class _Caller(NamedTuple):
     ask: Ask
     answer: asyncio.Future[JobId | None]
 

@@ -191,7 +191,7 @@ class Producer:
 
 def _ask(template: Template, payload: str) -> Ask:
     given = template.options.id
-    return Ask(template.job(given or new_id(), payload), fresh=given is None)
+    return Ask(template.job(given or new_id(), payload), given is None)
 
 
 def _asks(template: Template, payloads: Iterable[str]) -> Iterator[Ask]:

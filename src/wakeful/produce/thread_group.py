@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import replace
 
 from wakeful.database.session import Database
 from wakeful.produce.boarding import FLIGHTS, board
@@ -81,7 +80,7 @@ class ThreadGroup:
         except BaseException:  # Ctrl-C in the leader: the others' jobs are sent again, with the same ids.
             followers = boarded[1:]
             for caller in followers:
-                caller.ask = replace(caller.ask, sent=True)
+                caller.ask = caller.ask._replace(sent=True)
             with self._lock:
                 self._waiting.extendleft(reversed(followers))
                 self._hand_over()

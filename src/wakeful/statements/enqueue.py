@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
-from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
@@ -13,13 +12,9 @@ from wakeful.statements.arrays import array_of, text_of
 from wakeful.statements.statement import Row, Statement
 from wakeful.values.job import JobId, NewJob
 
-# As in enqueue_batch_1, whose parameters are these in the plural.
-_COLUMNS: Final = (
-    *("id", "task", "payload", "queue", "priority", "run_at", "delay", "max_attempts", "dedup_key", "dedup"),
-    *("tenant", "correlation_id", "parent_id", "created_by", "metadata", "expires_at", "default_off"),
-)
+# enqueue_batch_1 has these as its parameters, in the plural.
+_COLUMNS: Final = NewJob._fields
 _ONE_A_ROW: Final = frozenset({"id", "payload"})
-_values = attrgetter(*_COLUMNS)
 
 # Rows are reported only where something else was done than asked: a large insert is answered with one null.
 _ENQUEUE: Final = """
@@ -70,7 +65,7 @@ def enqueue(
 
 
 def _enqueue_one(job: NewJob, said: Mapping[str, bool]) -> Statement[list[JobId | None]]:
-    params: dict[str, object] = {**dict(zip(_COLUMNS, map(text_of, _values(job)), strict=True)), **said}
+    params: dict[str, object] = {**dict(zip(_COLUMNS, map(text_of, job), strict=True)), **said}
 
     def decode(rows: Sequence[Row]) -> list[JobId | None]:
         if rows[0][0] is None:
@@ -82,7 +77,7 @@ def _enqueue_one(job: NewJob, said: Mapping[str, bool]) -> Statement[list[JobId 
 
 
 def _transposed(jobs: Sequence[NewJob]) -> Iterable[tuple[object, ...]]:
-    return zip(*map(_values, jobs), strict=True) if jobs else repeat((), len(_COLUMNS))
+    return zip(*jobs, strict=True) if jobs else repeat((), len(_COLUMNS))
 
 
 def _array_or_one(values: tuple[object, ...]) -> str | None:
