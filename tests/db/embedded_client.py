@@ -31,12 +31,13 @@ class Person:
     path: str
     program: Path
     uid: int | None = None
+    libraries: str = ""
 
     def run(self, arguments: list[str], env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         groups: list[int] | None = None if self.uid is None else []
         return subprocess.Popen(
             [self.python, *arguments],
-            env={**os.environ, "PYTHONPATH": self.path, **(env or {})},
+            env={**os.environ, "PYTHONPATH": self.path, **self._libraries(), **(env or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -46,6 +47,9 @@ class Person:
             group=self.uid,
             extra_groups=groups,
         )
+
+    def _libraries(self) -> dict[str, str]:
+        return {"LD_LIBRARY_PATH": self.libraries} if self.libraries else {}
 
 
 PATH = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))

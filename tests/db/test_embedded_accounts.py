@@ -12,6 +12,7 @@ import pwd
 import shutil
 import stat
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,8 @@ def ordinary(public: Path) -> Person:
     python.parent.mkdir(parents=True)
     shutil.copy2(Path(sys.executable).resolve(), python)
     _mirror(Path(os.__file__).parent, public / "python" / "lib" / version)
+    for library in _libraries():
+        shutil.copy2(library, public / "python" / "lib")
     _mirror(SOURCE / "wakeful", public / "path" / "wakeful")
     _mirror(Path(__file__).parent, public / "path" / "tests" / "db")
     if wheel := folder_of_wheel():
@@ -52,7 +55,14 @@ def ordinary(public: Path) -> Person:
         _mirror(package, public / "path" / package.name)
         _mirror(package.with_name(f"{package.name}.libs"), public / "path" / f"{package.name}.libs")
     program = public / "path" / "tests" / "db" / "embedded_client.py"
-    return Person(str(python), str(public / "path"), program, pwd.getpwnam("nobody").pw_uid)
+    return Person(str(python), str(public / "path"), program, pwd.getpwnam("nobody").pw_uid, str(public / "python/lib"))
+
+
+def _libraries() -> list[Path]:
+    """Those of an interpreter that is not all in one file."""
+    folder = Path(str(sysconfig.get_config_var("LIBDIR")))
+    name = sysconfig.get_config_var("INSTSONAME")
+    return [folder / name] if sysconfig.get_config_var("Py_ENABLE_SHARED") else []
 
 
 def test_an_ordinary_user_has_a_server(ordinary: Person, public: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -64,6 +66,25 @@ def test_a_closed_pool_leaves_no_connection_and_no_thread(database: Database) ->
     assert threading.active_count() == threads
     with database.connect() as conn:
         assert conn.execute(OPEN).fetchone() == (0,)
+
+
+LEFT_OPEN = """
+import atexit, sys, threading
+
+atexit.register(lambda: print([one.name for one in threading.enumerate()]))
+
+from wakeful.database.pool import Pool
+
+pool = Pool(sys.argv[1])
+with pool.connection() as conn:
+    conn.execute("select 1")
+"""
+
+
+def test_a_pool_that_is_left_open_does_not_hold_up_the_end_of_the_process(database: Database) -> None:
+    """What is registered first at exit runs last."""
+    done = subprocess.run([sys.executable, "-c", LEFT_OPEN, database.dsn], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("['MainThread']\n", "")
 
 
 def test_an_idle_pool_sends_no_query(database: Database) -> None:

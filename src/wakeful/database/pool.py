@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
@@ -22,6 +24,9 @@ WAIT_SECONDS = 30.0
 
 # A forked child must not touch its parent's sockets or threads, and a pool that is collected does both.
 _abandoned: list[ConnectionPool[Any]] = []
+
+# One that is still open when the interpreter ends waits ten seconds, in vain, for threads that run no more.
+_open: WeakSet[Pool] = WeakSet()
 
 
 class Pool:
@@ -68,6 +73,7 @@ class Pool:
                         self._check(conn)
                 self._pool = self._build()
                 self._pool.open()
+                _open.add(self)
             return self._pool
 
     def _build(self) -> ConnectionPool[Connection]:
@@ -104,6 +110,12 @@ class Pool:
         if self._pool is not None:
             _abandoned.append(self._pool)
         self._pool, self._lock, self._pid = None, threading.Lock(), os.getpid()
+
+
+@atexit.register
+def _close_open_ones() -> None:
+    for pool in list(_open):
+        pool.close()
 
 
 def _configure(conn: Connection) -> None:

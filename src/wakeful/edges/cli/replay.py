@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from contextlib import closing
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -37,20 +38,20 @@ def replay(id: UUID, app: str | None, debug: bool, as_json: bool, **flags: objec
 
     settings = read_settings({"app": app, **flags})
     set_up_logs(settings)
-    opened = open_app(settings, flags)
-    report = opened.database.run(read.job(id))
-    if report is None:
-        raise JobNotFound(id)
-    refuse_live(report)
-    replayed = replay_here(opened, report)
-    if replayed.error is not None and not as_json:
-        traceback.print_exception(replayed.error)
-    show(report, replayed, as_json)
-    if debug and replayed.error is not None:
-        import pdb
+    # Whatever comes of it: a pool that is left open holds up the end of the process.
+    with closing(open_app(settings, flags)) as opened:
+        report = opened.database.run(read.job(id))
+        if report is None:
+            raise JobNotFound(id)
+        refuse_live(report)
+        replayed = replay_here(opened, report)
+        if replayed.error is not None and not as_json:
+            traceback.print_exception(replayed.error)
+        show(report, replayed, as_json)
+        if debug and replayed.error is not None:
+            import pdb
 
-        pdb.post_mortem(replayed.error.__traceback__)
-    opened.close()
+            pdb.post_mortem(replayed.error.__traceback__)
     return int(replayed.error is not None)
 
 
