@@ -24,7 +24,7 @@ from wakeful.schedule.declare import (
 )
 from wakeful.statements import schedules as statements
 from wakeful.task import Task
-from wakeful.tend.cron import cron_line, time_zone
+from wakeful.tend.cron import cron, cron_line, time_zone
 from wakeful.tend.slots import next_slot
 from wakeful.values.duration import DurationLike
 from wakeful.values.errors import InvalidOption, Refused
@@ -218,10 +218,20 @@ def with_next_slots(found: Listed) -> Reports:
     """The reports, with the slots to come of those that no worker has computed yet."""
     return [
         report
-        if report.next_at is not None or report.paused
+        if report.next_at is not None or report.paused or not is_readable(report)
         else replace(report, next_at=next_slot(_timing(report), anchor, now))
         for report, anchor, now in found
     ]
+
+
+def is_readable(report: ScheduleReport) -> bool:
+    """Whether its slots can be computed here: in SQL, any text passes for a cron line and a zone."""
+    try:
+        if report.cron is not None:
+            cron(report.cron, report.tz)
+    except InvalidOption:
+        return False
+    return True
 
 
 def _timing(report: ScheduleReport) -> Any:
