@@ -156,6 +156,17 @@ async def test_both_edges_of_daylight_saving_time(app: Wakeful, db: Session) -> 
     assert [job["run_at"] for job in jobs(db, "night")] == expected
 
 
+async def test_a_nickname_that_someone_wrote_in_sql_is_read(app: Wakeful, db: Session) -> None:
+    app.task(name="report")(nothing)
+    call(db, "add_schedule", name="hourly", task="report", cron=" @Hourly ", misfire="all")
+    assert (await app.worker().arun_once()).processed == 0
+    shift_clock(db, "2 hours")
+    assert (await app.worker().arun_once()).succeeded == 2
+    [planned] = await app.schedules.alist()
+    assert planned.next_at is not None
+    assert (planned.next_at.minute, planned.next_at.second) == (0, 0)
+
+
 async def test_a_line_that_someone_wrote_wrong_in_sql_is_told_once_and_holds_up_nothing(
     app: Wakeful, db: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
