@@ -232,6 +232,20 @@ async def test_a_wrong_change_is_refused_before_it_is_sent(app: Wakeful) -> None
     assert (found.queue, found.options["priority"], found.misfire) == ("slow", 7, "latest")
 
 
+async def test_tags_and_the_other_metadata_are_changed_apart(app: Wakeful) -> None:
+    async def after(**changes: Any) -> object:
+        await app.schedules.achange("s", **changes)
+        [found] = await app.schedules.alist()
+        return found.options["metadata"]
+
+    app.task(name="t")(nothing)
+    await app.schedules.aadd("s", "t", "@daily", metadata={"x": 1}, tags=["a"])
+    assert await after(tags=["b", "c"]) == {"x": 1, "tags": ["b", "c"]}
+    assert await after(metadata={"y": 2}) == {"y": 2, "tags": ["b", "c"]}
+    assert await after(priority=3) == {"y": 2, "tags": ["b", "c"]}
+    assert await after(metadata={"z": 3}, tags=["d"]) == {"z": 3, "tags": ["d"]}
+
+
 def test_every_verb_has_a_sync_form(database: Database, db: Session) -> None:
     with Wakeful(database.dsn) as app:
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
@@ -204,7 +204,9 @@ class Schedules:
         payload = rest.pop("payload", old.payload)
         job = job_of(task, cast(ScheduleOptions, rest))
         text = payload_text(task, payload, self._app.settings.produce.payload_limit)
-        given = {key: value for key, value in job_options(job).items() if key in rest or key == "metadata"}
+        given = {key: value for key, value in job_options(job).items() if key in rest}
+        if told := rest.keys() & {"metadata", "tags"}:
+            given["metadata"] = _metadata(old.options.get("metadata", {}), job_options(job).get("metadata", {}), told)
         return {
             **made,
             **({"task": job.task} if "task" in changes else {}),
@@ -212,6 +214,12 @@ class Schedules:
             **({"payload": json.loads(text)} if "payload" in changes else {}),
             **({"options": given} if given else {}),
         }
+
+
+def _metadata(old: Mapping[str, Any], new: object, told: Collection[str]) -> dict[str, Any]:
+    """Tags are kept among the metadata, but are told apart: what is not told stays as it was."""
+    kept = {key: value for key, value in old.items() if ("tags" if key == "tags" else "metadata") not in told}
+    return {**kept, **cast(Mapping[str, Any], new)}
 
 
 def with_next_slots(found: Listed) -> Reports:
