@@ -181,6 +181,8 @@ async def test_a_line_that_someone_wrote_wrong_in_sql_is_told_once_and_holds_up_
             await soon(lambda: len(jobs(db)) >= 3)
     told = [record.message for record in caplog.records if "schedule_unreadable" in record.message]
     assert sorted(message.split(":")[1].strip() for message in told) == ["elsewhere", "wrong"]
+    assert any("'61' in column 1 is no minute" in message for message in told), told
+    assert any("'Mars/Phobos', which no time zone here is called" in message for message in told), told
 
 
 async def test_an_older_deploy_says_that_it_changes_nothing(
