@@ -13,13 +13,14 @@ from examples.implicate.ingest import MAX_RETRIES, TASK
 from wakeful import Fixed, SyncContext, Wakeful
 
 SUB_BATCH: Final = 50
+NOTHING: Final = {"processed": 0, "upserted": 0}
 
 log = logging.getLogger("implicate")
 
 
 @dataclass
 class RefreshMetrics:
-    """What one attempt at a job has done; the counts are those of the job so far, earlier attempts included."""
+    """What one attempt at a job was asked for and has done. A job's result has those of all its attempts."""
 
     job_id: str
     entity_ids_requested: int = 0
@@ -41,17 +42,18 @@ class ImplicateRefreshWorker:
 
         @app.task(name=TASK, max_retries=MAX_RETRIES, retry=Fixed(0), timeout="10m", enabled=enabled)
         def implicate_refresh(ctx: SyncContext, entity_ids: list[str]) -> dict[str, Any]:
-            return asdict(self.process_job(ctx, entity_ids))
+            before = ctx.saved or NOTHING
+            return in_all(before, asdict(self.process_job(ctx, entity_ids)))
 
         self.task = implicate_refresh
 
     def process_job(self, ctx: SyncContext, entity_ids: list[str]) -> RefreshMetrics:
         """Refresh each of the ids once, fifty at a time. A later attempt goes on where this one fails."""
-        began, ids = time.monotonic(), list(dict.fromkeys(entity_ids))
-        saved = ctx.saved or {"processed": 0, "upserted": 0}
-        metrics = RefreshMetrics(str(ctx.job.id), len(ids), saved["upserted"], saved["processed"], saved["upserted"])
+        began, before = time.monotonic(), (ctx.saved or NOTHING)["processed"]
+        ids = list(dict.fromkeys(entity_ids))[before:]
+        metrics = RefreshMetrics(str(ctx.job.id), len(ids))
         self.metrics.append(metrics)
-        log.info("Job %s: %d entity ids, %d of them done before", ctx.job.id, len(ids), saved["processed"])
+        log.info("Job %s: %d entity ids, after %d that were done before", ctx.job.id, len(ids), before)
         try:
             while metrics.entity_ids_processed < len(ids) and not ctx.cancelled:
                 self._build(ctx, metrics, ids[metrics.entity_ids_processed :][:SUB_BATCH])
@@ -65,11 +67,12 @@ class ImplicateRefreshWorker:
         return metrics
 
     def _build(self, ctx: SyncContext, metrics: RefreshMetrics, batch: list[str]) -> None:
-        built = self._builder.build_incremental(batch)
+        built, before = self._builder.build_incremental(batch), ctx.saved or NOTHING
         metrics.entity_ids_processed += built.processed
         metrics.entity_ids_upserted += built.upserted
         metrics.entity_ids_found += built.upserted
-        ctx.save({"processed": metrics.entity_ids_processed, "upserted": metrics.entity_ids_upserted})
+        processed, upserted = metrics.entity_ids_processed, metrics.entity_ids_upserted
+        ctx.save({"processed": before["processed"] + processed, "upserted": before["upserted"] + upserted})
         ctx.count("upserted", built.upserted)
         if built.error is not None:
             raise built.error
@@ -107,6 +110,17 @@ class ImplicateRefreshWorker:
             "total_errors": sum(len(one.errors) for one in self.metrics),
             "average_duration": sum(one.duration_seconds for one in self.metrics) / total if total else 0.0,
         }
+
+
+def in_all(before: dict[str, int], last: dict[str, Any]) -> dict[str, Any]:
+    """What the attempts at a job have done together: those before, and the last."""
+    counts = {
+        "entity_ids_requested": before["processed"],
+        "entity_ids_found": before["upserted"],
+        "entity_ids_processed": before["processed"],
+        "entity_ids_upserted": before["upserted"],
+    }
+    return {**last, **{name: last[name] + count for name, count in counts.items()}}
 
 
 def main() -> None:

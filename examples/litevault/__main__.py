@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
+import argparse
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
-from examples.litevault.api import api
+from examples.litevault.api import api, lifespan
 from examples.litevault.enrichment import app
+from wakeful.web import working
 
 
-async def main() -> None:
+@asynccontextmanager
+async def live(_: object) -> AsyncIterator[None]:
+    """The API's tables and sessions, and a worker that has finished its jobs when the server is gone."""
+    async with lifespan(api), working(app, queues="enrichment"):
+        yield
+
+
+def main() -> None:
     """Serve and work until interrupted."""
-    server = uvicorn.Server(uvicorn.Config(api, port=8000))
-    worker = app.worker(queues="enrichment")
-    async with app:
-        working = asyncio.create_task(worker.arun())
-        await server.serve()
-        worker.stop()
-        await working
+    parser = argparse.ArgumentParser(description="Serve the items API, and enrich what it is given.")
+    parser.add_argument("--port", type=int, default=8000)
+    uvicorn.run(Starlette(routes=[Mount("/", api)], lifespan=live), port=parser.parse_args().port)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -23,6 +23,19 @@ def test_schedules_are_listed_with_their_next_slot(wakeful: Commands, db: Sessio
     assert "no worker" in text
 
 
+def test_what_no_worker_can_read_is_listed_with_the_others(wakeful: Commands, db: Session) -> None:
+    """Whoever is to mend it must see it; SQL takes any text for a line or a zone."""
+    add(db)
+    call(db, "add_schedule", name="wrong line", task="tidy", cron="61 * * * *")
+    call(db, "add_schedule", name="wrong zone", task="tidy", cron="0 3 * * *", tz="Mars/Phobos")
+    call(db, "add_schedule", name="zone of an interval", task="tidy", every="1 hour", tz="Mars/Phobos")
+    listed = {one["name"]: one["next_at"] for one in wakeful.json("schedules", "list")}
+    assert [name for name, next_at in listed.items() if next_at is None] == ["wrong line", "wrong zone"]
+    lines = wakeful.text("schedules", "list").splitlines()
+    assert [line.split("  ")[0] for line in lines if "unreadable" in line] == ["wrong line", "wrong zone"]
+    assert "03:30:00" in lines[1]
+
+
 def test_one_is_run_now(wakeful: Commands, db: Session) -> None:
     add(db)
     id = wakeful.text("schedules", "run", "nightly").strip()

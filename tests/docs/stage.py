@@ -59,9 +59,9 @@ def nothing_left(database: Database) -> None:
             time.sleep(0.05)
 
 
-def hidden(page: str, language: str, text: str) -> Snippet:
+def hidden(page: str, language: str, text: str, **remarks: str) -> Snippet:
     """A snippet that no reader sees."""
-    return Snippet(ROOT / page, 1, language, dedent(text))
+    return Snippet(ROOT / page, 1, language, dedent(text), remarks)
 
 
 BEFORE = {
@@ -77,7 +77,9 @@ BEFORE = {
             session = psycopg.connect(os.environ["WAKEFUL_DSN"], autocommit=True)
             """,
         ),
-    ]
+    ],
+    # Or pytest takes what lies in a folder above.
+    "docs/how-to/testing.md": [hidden("docs/how-to/testing.md", "ini", "[pytest]\n", file="pytest.ini")],
 }
 AFTER = {
     "README.md": [

@@ -17,6 +17,7 @@ ROW = re.compile(
 )
 REFERENCE = re.compile(r"`(?P<file>[\w/]+\.py)::(?P<test>[\w:]+)`")
 SILENCED = {"skip", "skipif", "xfail"}
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 ROWS = [(found["feature"].strip(), found["tests"]) for found in ROW.finditer(PAGE.read_text("utf-8"))]
 
@@ -48,6 +49,9 @@ def test_all_five_documents_are_there() -> None:
         ("def test_a():\n    pytest.skip('later')", "is skipped"),
         ("pytestmark = pytest.mark.skip\ndef test_a(): ...", "is skipped"),
         ("x = pytest.importorskip('x')\ndef test_a(): ...", "is skipped"),
+        ("if not x:\n    pytest.skip('x', allow_module_level=True)\ndef test_a(): ...", "is skipped"),
+        ("@pytest.fixture\ndef node():\n    pytest.skip('no node')\ndef test_a(node): ...", "is skipped"),
+        ("def test_a(): ...\ndef test_b():\n    pytest.skip('later')", None),
     ],
 )
 def test_what_is_missing_or_skipped_is_found_out(source: str, wrong: str | None, tmp_path: Path) -> None:
@@ -56,24 +60,57 @@ def test_what_is_missing_or_skipped_is_found_out(source: str, wrong: str | None,
     assert problem(file, "test_a") == wrong
 
 
+@pytest.mark.parametrize(
+    ("source", "wrong"),
+    [
+        ("class TestT:\n    def test_a(self): ...", None),
+        ("class TestT: ...\ndef test_a(): ...", "is not there"),
+        ("@pytest.mark.skip\nclass TestT:\n    def test_a(self): ...", "is skipped"),
+        ("class TestT:\n    pytestmark = pytest.mark.skip\n    def test_a(self): ...", "is skipped"),
+        ("@pytest.mark.skip\nclass TestOther: ...\nclass TestT:\n    def test_a(self): ...", None),
+    ],
+)
+def test_or_so_is_a_whole_class(source: str, wrong: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "test_some.py"
+    file.write_text(source)
+    assert problem(file, "TestT::test_a") == wrong
+
+
+def test_or_a_whole_folder(tmp_path: Path) -> None:
+    file = tmp_path / "test_some.py"
+    file.write_text("def test_a(): ...")
+    (tmp_path / "conftest.py").write_text("@pytest.fixture(autouse=True)\ndef node():\n    pytest.skip('no node')")
+    assert problem(file, "test_a") == "is skipped"
+
+
 def problem(file: Path, test: str) -> str | None:
     """What is wrong with a test that is named; None for nothing."""
     if not file.is_file():
         return "is not there"
-    tree = parsed(file)
-    scope: ast.Module | ast.ClassDef = tree
     *classes, name = test.split("::")
+    scopes: list[ast.Module | ast.ClassDef] = [parsed(file)]
     for one in classes:
-        found = [node for node in scope.body if isinstance(node, ast.ClassDef) and node.name == one]
+        found = [node for node in scopes[-1].body if isinstance(node, ast.ClassDef) and node.name == one]
         if not found:
             return "is not there"
-        scope = found[0]
-    functions = [node for node in scope.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    [*matching] = [node for node in functions if node.name == name]
+        scopes += found
+    matching = [node for node in scopes[-1].body if isinstance(node, FUNCTIONS) and node.name == name]
     if not matching:
         return "is not there"
-    outside = [node for node in tree.body if isinstance(node, ast.Assign | ast.Expr)]
-    return "is skipped" if any(map(silences, [*outside, *matching])) else None
+    around = [*(part for scope in scopes for part in beside_tests(scope)), *given_by_folders(file)]
+    return "is skipped" if any(map(silences, [*around, *matching])) else None
+
+
+def beside_tests(scope: ast.Module | ast.ClassDef) -> list[ast.AST]:
+    """What all tests of a module or a class share: marks, fixtures, what is run at import."""
+    shared = [node for node in scope.body if not getattr(node, "name", "").lower().startswith("test")]
+    return [*shared, *scope.decorator_list] if isinstance(scope, ast.ClassDef) else [*shared]
+
+
+def given_by_folders(file: Path) -> list[ast.AST]:
+    """What the test's folder, and those above it, give to every test in them."""
+    folders = [folder for folder in file.parents if folder.is_relative_to(ROOT / "tests") or folder == file.parent]
+    return [parsed(folder / "conftest.py") for folder in folders if (folder / "conftest.py").is_file()]
 
 
 def silences(node: ast.AST) -> bool:

@@ -34,6 +34,17 @@ def test_every_snippet_of_a_page_runs(page: str, play: Play) -> None:
         play.step(snippet)
 
 
+def test_a_file_that_a_page_writes_is_used_by_what_runs_after_it() -> None:
+    """By itself it is only written: what is wrong in it would be seen by readers alone."""
+    unused = [
+        one.place
+        for found in ALL.values()
+        for place, one in enumerate(found)
+        if "file" in one.remarks and not any({"run", "background"} & later.remarks.keys() for later in found[place:])
+    ]
+    assert not unused
+
+
 @pytest.mark.parametrize("snippet", CANNOT_RUN, ids=lambda one: one.place)
 def test_a_snippet_that_cannot_run_says_why(snippet: Snippet) -> None:
     assert snippet.remarks["skip"]
@@ -53,6 +64,8 @@ def play(page: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch:
     databases: Databases = request.getfixturevalue("databases")
     with databases.migrated() as database:
         monkeypatch.setenv("WAKEFUL_DSN", as_url(database))
+        # Tests that a page runs need no server of their own.
+        monkeypatch.setenv("WAKEFUL_TEST_DSN", databases.dsn)
         monkeypatch.setattr(Worker, "run", until_idle(database))
         with Play(tmp_path, database, module) as playing:
             yield playing

@@ -134,14 +134,14 @@ def test_3_payload_parsing(db: Session, database: Database) -> None:
 
 
 async def test_4_immediate_wake(db: Session) -> None:
+    """In under 10 ms, as the document says. A busy machine is given more tries, not more time; no poll is near."""
     async with dispatchers(db):
-        late = []
-        for _ in range(5):
+        for _ in range(100):
             instance = new()
             await finishes(db, instance)
-            late.append(started_late(db, instance))
-    # The document says 10 ms; a busy machine is given more, and no poll is near.
-    assert min(late) < timedelta(seconds=1)
+            if started_late(db, instance) < timedelta(milliseconds=10):
+                break
+    assert started_late(db, instance) < timedelta(milliseconds=10)
 
 
 async def test_5_timer_wake(db: Session) -> None:

@@ -247,12 +247,14 @@ def test_a_job_over_500_ids_that_fails_at_320_goes_on_from_there(
     worker.run_once(job_limit=1)
     assert worker.metrics[0].entity_ids_processed == 319
     assert (row(db, id)["state"], len(upserts(db))) == ("ready", 319)
-    worker.run_once(job_limit=1)
+    assert worker.run_once(job_limit=1)["entities_upserted"] == 181
     assert row(db, id)["state"] == "completed"
     assert upserts(db) == [1] * 500
     result = row(db, id)["result"]
     assert isinstance(result, dict)
-    assert result["entity_ids_upserted"] == 500
+    assert [result[f"entity_ids_{what}"] for what in ("requested", "found", "processed", "upserted")] == [500] * 4
+    summary = worker.get_metrics_summary()
+    assert summary["total_entities_processed"] == summary["total_entities_upserted"] == 500
 
 
 def test_the_flag_is_off_until_it_is_switched_on(app: Wakeful, builder: Scripted, db: Session) -> None:

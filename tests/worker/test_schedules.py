@@ -156,6 +156,17 @@ async def test_both_edges_of_daylight_saving_time(app: Wakeful, db: Session) -> 
     assert [job["run_at"] for job in jobs(db, "night")] == expected
 
 
+async def test_a_nickname_that_someone_wrote_in_sql_is_read(app: Wakeful, db: Session) -> None:
+    app.task(name="report")(nothing)
+    call(db, "add_schedule", name="hourly", task="report", cron=" @Hourly ", misfire="all")
+    assert (await app.worker().arun_once()).processed == 0
+    shift_clock(db, "2 hours")
+    assert (await app.worker().arun_once()).succeeded == 2
+    [planned] = await app.schedules.alist()
+    assert planned.next_at is not None
+    assert (planned.next_at.minute, planned.next_at.second) == (0, 0)
+
+
 async def test_a_line_that_someone_wrote_wrong_in_sql_is_told_once_and_holds_up_nothing(
     app: Wakeful, db: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -170,6 +181,8 @@ async def test_a_line_that_someone_wrote_wrong_in_sql_is_told_once_and_holds_up_
             await soon(lambda: len(jobs(db)) >= 3)
     told = [record.message for record in caplog.records if "schedule_unreadable" in record.message]
     assert sorted(message.split(":")[1].strip() for message in told) == ["elsewhere", "wrong"]
+    assert any("'61' in column 1 is no minute" in message for message in told), told
+    assert any("'Mars/Phobos', which no time zone here is called" in message for message in told), told
 
 
 async def test_an_older_deploy_says_that_it_changes_nothing(
@@ -219,6 +232,20 @@ async def test_a_wrong_change_is_refused_before_it_is_sent(app: Wakeful) -> None
     [found] = await app.schedules.alist()
     assert (found.cron, found.every, found.payload) == (None, timedelta(hours=2), {"n": 2})
     assert (found.queue, found.options["priority"], found.misfire) == ("slow", 7, "latest")
+
+
+async def test_tags_and_the_other_metadata_are_changed_apart(app: Wakeful) -> None:
+    async def after(**changes: Any) -> object:
+        await app.schedules.achange("s", **changes)
+        [found] = await app.schedules.alist()
+        return found.options["metadata"]
+
+    app.task(name="t")(nothing)
+    await app.schedules.aadd("s", "t", "@daily", metadata={"x": 1}, tags=["a"])
+    assert await after(tags=["b", "c"]) == {"x": 1, "tags": ["b", "c"]}
+    assert await after(metadata={"y": 2}) == {"y": 2, "tags": ["b", "c"]}
+    assert await after(priority=3) == {"y": 2, "tags": ["b", "c"]}
+    assert await after(metadata={"z": 3}, tags=["d"]) == {"z": 3, "tags": ["d"]}
 
 
 def test_every_verb_has_a_sync_form(database: Database, db: Session) -> None:

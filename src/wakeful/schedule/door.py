@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from wakeful.schedule.declare import (
 )
 from wakeful.statements import schedules as statements
 from wakeful.task import Task
-from wakeful.tend.cron import cron_line, time_zone
+from wakeful.tend.cron import cron, cron_line, time_zone
 from wakeful.tend.slots import next_slot
 from wakeful.values.duration import DurationLike
 from wakeful.values.errors import InvalidOption, Refused
@@ -204,7 +204,9 @@ class Schedules:
         payload = rest.pop("payload", old.payload)
         job = job_of(task, cast(ScheduleOptions, rest))
         text = payload_text(task, payload, self._app.settings.produce.payload_limit)
-        given = {key: value for key, value in job_options(job).items() if key in rest or key == "metadata"}
+        given = {key: value for key, value in job_options(job).items() if key in rest}
+        if told := rest.keys() & {"metadata", "tags"}:
+            given["metadata"] = _metadata(old.options.get("metadata", {}), job_options(job).get("metadata", {}), told)
         return {
             **made,
             **({"task": job.task} if "task" in changes else {}),
@@ -214,14 +216,30 @@ class Schedules:
         }
 
 
+def _metadata(old: Mapping[str, Any], new: object, told: Collection[str]) -> dict[str, Any]:
+    """Tags are kept among the metadata, but are told apart: what is not told stays as it was."""
+    kept = {key: value for key, value in old.items() if ("tags" if key == "tags" else "metadata") not in told}
+    return {**kept, **cast(Mapping[str, Any], new)}
+
+
 def with_next_slots(found: Listed) -> Reports:
     """The reports, with the slots to come of those that no worker has computed yet."""
     return [
         report
-        if report.next_at is not None or report.paused
+        if report.next_at is not None or report.paused or not is_readable(report)
         else replace(report, next_at=next_slot(_timing(report), anchor, now))
         for report, anchor, now in found
     ]
+
+
+def is_readable(report: ScheduleReport) -> bool:
+    """Whether its slots can be computed here: in SQL, any text passes for a cron line and a zone."""
+    try:
+        if report.cron is not None:
+            cron(report.cron, report.tz)
+    except InvalidOption:
+        return False
+    return True
 
 
 def _timing(report: ScheduleReport) -> Any:

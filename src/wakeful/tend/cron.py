@@ -84,7 +84,7 @@ def moments(line: Cron, after: datetime) -> Iterator[datetime]:
     first of two that they repeat. Lines with a star in either run by the time that passes.
     """
     last = after
-    for moment in CronSim(line.line, after.astimezone(ZoneInfo(line.tz))):
+    for moment in _walk(line, after):
         found = moment.astimezone(UTC)
         # In the repeated hour the first one is behind us; two skipped moments become the same one.
         if found > last:
@@ -95,11 +95,17 @@ def moments(line: Cron, after: datetime) -> Iterator[datetime]:
 def a_while_before(line: Cron, until: datetime, count: int) -> datetime | None:
     """A moment with at least `count` of the line's between it and `until`; None when it has no such past."""
     last = None
-    for number, moment in enumerate(CronSim(line.line, until.astimezone(ZoneInfo(line.tz)), reverse=True)):
+    for number, moment in enumerate(_walk(line, until, reverse=True)):
         last = moment.astimezone(UTC)
         if number >= count:
             return last
     return None
+
+
+def _walk(line: Cron, start: datetime, *, reverse: bool = False) -> CronSim:
+    # Whoever makes a schedule in SQL may write a nickname, too.
+    words = NICKNAMES.get(line.line.strip().lower(), line.line)
+    return CronSim(words, start.astimezone(ZoneInfo(line.tz)), reverse=reverse)
 
 
 def _nickname(word: str, field: str) -> str:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from wakeful.database.line import AsyncLine
 from wakeful.statements import schedules as statements
+from wakeful.tend.cron import cron
 from wakeful.tend.slots import firing
-from wakeful.values.schedule import Declaration, DueSchedule, Fired, Firing
+from wakeful.values.errors import InvalidOption
+from wakeful.values.schedule import Cron, Declaration, DueSchedule, Fired, Firing, Timing
 
 log = logging.getLogger("wakeful.worker")
 
@@ -54,9 +56,9 @@ class Clockwork:
             if (due.name, due.revision) not in self._unreadable:
                 self._unreadable.add((due.name, due.revision))
                 log.error(
-                    "schedule_unreadable: %s: %s. Change it with app.schedules.change.",
+                    "schedule_unreadable: %s: %s Change it with app.schedules.change.",
                     due.name,
-                    error,
+                    fault_of(due.timing) or f"{error}.",
                     extra={"event": "schedule_unreadable", "schedule": due.name},
                 )
             return None
@@ -72,3 +74,13 @@ class Clockwork:
             )
         elif one.jobs:
             log.info("schedule_fired: %s", one.name, extra={"event": "schedule_fired", **facts})
+
+
+def fault_of(timing: Timing) -> str | None:
+    """What is wrong with a cron line or its zone, and where; None when it is something else."""
+    try:
+        if isinstance(timing, Cron):
+            cron(timing.line, timing.tz)
+    except InvalidOption as fault:
+        return str(fault)
+    return None

@@ -124,13 +124,21 @@ def _tell(as_json: bool, facts: dict[str, object], sentence: str) -> None:
 
 
 def _in_zone(one: ScheduleReport) -> str:
-    """The next slot as its own zone's clocks will show it."""
+    """The next slot as its own zone's clocks will show it; an interval has none that counts."""
     from zoneinfo import ZoneInfo
 
-    return "" if one.next_at is None else f"{one.next_at.astimezone(ZoneInfo(one.tz)):%Y-%m-%d %H:%M:%S}"
+    from wakeful.schedule.door import is_readable
+
+    if one.next_at is None or not is_readable(one):
+        return ""
+    return f"{one.next_at.astimezone(ZoneInfo(one.tz if one.cron else 'UTC')):%Y-%m-%d %H:%M:%S}"
 
 
 def _state(one: ScheduleReport) -> str:
+    from wakeful.schedule.door import is_readable
+
+    if not is_readable(one):
+        return "unreadable"
     if one.paused:
         return "paused"
     return "on" if one.declared else "no worker"
