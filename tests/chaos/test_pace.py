@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chaos.pace import Pace, pace_of, rate_of
+from tests.chaos.pace import Pace, pace_of, rate_of, settled
 
 
 def test_the_median_is_told_and_one_odd_burst_does_not_move_it() -> None:
@@ -24,3 +24,12 @@ def test_what_is_half_as_fast_as_before_is_told_so() -> None:
     share = Pace(0.4, 0.04).against(Pace(0.8, 0.0))
     assert share.rate == pytest.approx(0.5)
     assert share.error == pytest.approx(0.05)
+
+
+def test_bursts_that_agree_are_enough_and_others_are_outwaited() -> None:
+    calm = iter([100.0, 100.1, 99.9, 50.0])
+    assert settled(lambda: next(calm), 3).rate == 100.0
+    assert next(calm) == 50.0
+    upset = iter([100.0, 50.0, 100.0, *[100.0] * 6, 1.0])
+    assert settled(lambda: next(upset), 3).rate == 100.0
+    assert next(upset) == 1.0

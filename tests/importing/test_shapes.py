@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from tests.acceptance.commands import Commands
@@ -32,9 +32,14 @@ def test_the_same_outbox_with_leases(wakeful: Commands, db: Session) -> None:
     db.execute(shapes.LITEVAULT)
     db.execute(shapes.LITEVAULT_WITH_LEASES)
     db.execute("insert into enrichment_outbox (item_id, run_at) values (%s, now() + interval '5 minutes')", [ITEM])
-    db.execute("insert into enrichment_outbox (item_id, job_type) values (%s, 'vectors')", [ITEM])
+    db.execute(
+        "insert into enrichment_outbox (item_id, job_type, attempt_count, last_error_code, last_error_message)"
+        " values (%s, 'vectors', 1, 'TIMEOUT', 'no answer')",
+        [ITEM],
+    )
     assert wakeful.json("import", "litevault")["moved"] == 2
     later, vectors = jobs(db)
+    assert (vectors["last_error_code"], vectors["last_error_message"]) == ("TIMEOUT", "no answer")
     assert (later["task"], later["state"]) == ("enrichment", "scheduled")
     assert (vectors["task"], vectors["state"]) == ("vectors", "ready")
 
@@ -56,8 +61,29 @@ def test_a_unified_table_whose_rows_have_parents(wakeful: Commands, db: Session)
     assert (email["task"], email["created_by"], email["priority"]) == ("email", "a", 100)
     assert (webhook["dedup_key"], webhook["correlation_id"]) == ("w", correlation)
     assert email["correlation_id"] == correlation
+    assert (email["parent_id"], webhook["parent_id"]) == (None, email["id"])
     # The marked rows are not taken again, as work or as history.
     assert wakeful.json("import", "lipas", "--finished")["moved"] == 0
+
+
+def test_families_stay_together(wakeful: Commands, db: Session) -> None:
+    """Over portions, whatever state they are in; a parent that has joined a live job is that job."""
+    there = scalar(db, "select wakeful.enqueue('email', dedup_key => 'there')")
+    db.execute(shapes.LIPAS)
+    db.execute(
+        "insert into jobs (type, payload, parent_job_id, dedup_key, status, last_error, last_error_at) values"
+        " ('email', '{}', null, 'there', 'pending', null, null), ('webhook', '{}', 1, null, 'pending', null, null),"
+        " ('webhook', '{}', 2, null, 'completed', null, null),"
+        " ('webhook', '{}', 3, null, 'dead', 'gone', '2024-05-01 12:00+00')"
+    )
+    wakeful.json("import", "lipas", "--finished", "--batch", "2")
+    first, second, third = (
+        scalar(db, "select job_id from wakeful.imported where legacy_key = %s", key) for key in "123"
+    )
+    assert first == there
+    told = {row["state"]: row for row in jobs(db) if row["id"] != there}
+    assert [told[state]["parent_id"] for state in ("ready", "completed", "dead")] == [first, second, third]
+    assert scalar(db, "select died_at from wakeful.dead_letters") == datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
 def test_a_table_with_a_retry_counter(wakeful: Commands, db: Session) -> None:

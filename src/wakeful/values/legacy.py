@@ -15,7 +15,7 @@ Take = Literal["delete", "mark", "leave"]
 STATES: Final = ("waiting", "running", "completed", "dead")
 FIELDS: Final = (
     *("state", "task", "payload", "queue", "priority", "run_at", "attempt", "max_attempts", "max_retries", "dedup_key"),
-    *("tenant", "correlation_id", "created_by", "error", "result"),
+    *("tenant", "correlation_id", "parent", "created_by", "error", "error_code", "error_at", "result"),
     *("created_at", "started_at", "claimed_at", "finished_at"),
 )
 CONSTANTS: Final = ("task", "queue", "priority", "max_attempts", "tenant", "created_by")

@@ -13,8 +13,8 @@ from psycopg import sql
 from wakeful.database.legacy.catalogue import Found, of_table, quoted
 
 # As they are, for the function's type to read.
-_PLAIN: Final = ("priority", "run_at", "attempt", "created_at", "finished_at", "result")
-_TEXTS: Final = ("queue", "dedup_key", "tenant", "correlation_id", "created_by", "error")
+_PLAIN: Final = ("priority", "run_at", "attempt", "created_at", "finished_at", "error_at", "result")
+_TEXTS: Final = ("queue", "dedup_key", "tenant", "correlation_id", "parent", "created_by", "error", "error_code")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,13 @@ begin
 end
 $$;
 
--- One row of a foreign table in this schema's words; null stands for the default. state: waiting, completed or dead. The
--- job's id and the row's place are given here.
+-- One row of a foreign table in this schema's words; null stands for the default. state: waiting, completed or dead. parent is the
+-- key of another row. The job's id and the row's place are given here.
 create type wakeful.legacy_row as (
     key text, state text, task text, payload jsonb, queue text, priority integer, run_at timestamptz, attempt integer,
-    max_attempts integer, dedup_key text, tenant text, correlation_id uuid, created_by text, error text,
-    created_at timestamptz, started_at timestamptz, finished_at timestamptz, result jsonb, original jsonb,
-    id uuid, place integer
+    max_attempts integer, dedup_key text, tenant text, correlation_id uuid, parent text, created_by text, error text,
+    error_code text, error_at timestamptz, created_at timestamptz, started_at timestamptz, finished_at timestamptz, result jsonb,
+    original jsonb, id uuid, place integer
 );
 
 -- A JSON text in a column of text is the value that it says.
@@ -93,12 +93,19 @@ create function wakeful.imported_from(source text, key text) returns jsonb
     language sql immutable parallel safe
     return pg_catalog.jsonb_build_object('imported_from', pg_catalog.jsonb_build_object('source', source, 'key', key));
 
+-- The job that a row's parent has become; null for one that has not come, or comes later.
+create function wakeful.imported_parent(source text, legacy wakeful.legacy_row) returns uuid
+    language sql stable
+    return (select i.job_id from wakeful.imported i where i.source = imported_parent.source and i.legacy_key = (legacy).parent);
+
 -- The history of a row that has failed before; null for one that has not.
 create function wakeful.imported_attempts(legacy wakeful.legacy_row, at timestamptz) returns jsonb
     language sql stable
-    return case when (legacy).error is not null then pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(
-        'attempt', coalesce((legacy).attempt, 0), 'ended_at', coalesce((legacy).finished_at, (legacy).started_at, (legacy).created_at, at),
-        'outcome', 'failed', 'code', 'imported', 'message', (legacy).error)) end;
+    return case when coalesce((legacy).error, (legacy).error_code) is not null then
+        pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object('attempt', coalesce((legacy).attempt, 0),
+            'ended_at', coalesce((legacy).error_at, (legacy).finished_at, (legacy).started_at, (legacy).created_at, at),
+            'outcome', 'failed', 'code', coalesce((legacy).error_code, 'imported'),
+            'message', coalesce((legacy).error, ''))) end;
 
 create function wakeful.import_waiting(source text, legacy wakeful.legacy_row[], at timestamptz)
     returns table (legacy_key text, job_id uuid, action text)
@@ -129,7 +136,8 @@ begin
     where i.source = import_waiting.source and i.legacy_key = l.key and m.id <> l.id;
     update wakeful.job j
     set attempt = coalesce(l.attempt, 0), epoch = coalesce(l.attempt, 0), created_at = least(l.created_at, at),
-        attempts = wakeful.imported_attempts(l, at)
+        -- Only now: a parent may have joined a job that is there.
+        parent_id = wakeful.imported_parent(import_waiting.source, l), attempts = wakeful.imported_attempts(l, at)
     from unnest(legacy) l where j.id = l.id;
     return query
     select l.key, m.id, case when m.id = l.id then 'inserted' else 'joined' end
@@ -144,11 +152,12 @@ begin atomic
     with kept as (
         insert into wakeful.finished_job (
             id, queue, task, state, rank, attempt, max_attempts, epoch, run_at, ready_at, started_at, finished_at, created_at,
-            correlation_id, dedup_key, tenant, created_by, payload, metadata, attempts, result)
+            correlation_id, parent_id, dedup_key, tenant, created_by, payload, metadata, attempts, result)
         select l.id, coalesce(l.queue, 'default'), l.task, 3, -coalesce(l.priority, 0), coalesce(l.attempt, 0),
             coalesce(l.max_attempts, 5), coalesce(l.attempt, 0), coalesce(l.run_at, l.created_at, at), null, l.started_at,
             least(coalesce(l.finished_at, l.started_at, l.created_at, at), at), least(l.created_at, at),
-            coalesce(l.correlation_id, l.id), l.dedup_key, l.tenant, l.created_by, wakeful.legacy_payload(l.payload),
+            coalesce(l.correlation_id, l.id), wakeful.imported_parent(import_completed.source, l), l.dedup_key, l.tenant,
+            l.created_by, wakeful.legacy_payload(l.payload),
             wakeful.imported_from(import_completed.source, l.key), wakeful.imported_attempts(l, at), l.result
         from unnest(legacy) l
         returning finished_at, task
@@ -164,13 +173,15 @@ begin atomic
     with kept as (
         insert into wakeful.dead_letter (
             id, task, queue, tenant, correlation_id, error_code, error_message, died_at, original_job)
-        select l.id, l.task, coalesce(l.queue, 'default'), l.tenant, coalesce(l.correlation_id, l.id), 'imported',
-            coalesce(l.error, ''), least(coalesce(l.finished_at, l.started_at, l.created_at, at), at),
+        select l.id, l.task, coalesce(l.queue, 'default'), l.tenant, coalesce(l.correlation_id, l.id),
+            coalesce(l.error_code, 'imported'), coalesce(l.error, ''),
+            least(coalesce(l.finished_at, l.error_at, l.started_at, l.created_at, at), at),
             jsonb_strip_nulls(jsonb_build_object('id', l.id, 'queue', coalesce(l.queue, 'default'), 'task', l.task, 'state', 1,
                 'rank', -coalesce(l.priority, 0), 'attempt', coalesce(l.attempt, 0), 'max_attempts', coalesce(l.max_attempts, 5),
                 'epoch', coalesce(l.attempt, 0), 'crashes', 0, 'shared_crashes', 0, 'suspect', false,
                 'run_at', coalesce(l.run_at, l.created_at, at), 'started_at', l.started_at, 'created_at', least(l.created_at, at),
-                'updated_at', at, 'correlation_id', coalesce(l.correlation_id, l.id), 'dedup_key', l.dedup_key,
+                'updated_at', at, 'correlation_id', coalesce(l.correlation_id, l.id),
+                'parent_id', wakeful.imported_parent(import_dead.source, l), 'dedup_key', l.dedup_key,
                 'tenant', l.tenant, 'created_by', l.created_by, 'attempts', wakeful.imported_attempts(l, at)))
             -- Apart: what is null inside a payload was told, and stays.
             || jsonb_build_object('payload', wakeful.legacy_payload(l.payload),
