@@ -21,9 +21,9 @@ from wakeful.values.identity import new_id
 MEDIAN_ERROR = 1.2533
 # More than a second of work for all slots.
 JOBS = 600
-# What else the machine does is outwaited: bursts go on until the error is this small, or so many times as many are over.
-SMALL_ERROR = 0.005
-PATIENCE = 3
+# What else the machine does is outwaited: bursts go on until the error is this small, or there are so many times more.
+SMALL_ERROR = 0.01
+PATIENCE = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,6 @@ def test_bursts_that_agree_are_enough_and_others_are_outwaited() -> None:
     calm = iter([100.0, 100.1, 99.9, 50.0])
     assert settled(lambda: next(calm), 3).rate == 100.0
     assert next(calm) == 50.0
-    upset = iter([100.0, 50.0, 100.0, *[100.0] * 6, 1.0])
+    upset = iter([100.0, 50.0, 100.0, 100.0, 100.0, 100.0, 1.0])
     assert settled(lambda: next(upset), 3).rate == 100.0
     assert next(upset) == 1.0
