@@ -299,6 +299,14 @@ def test_what_was_due_while_it_was_paused_is_not_made_up_for(db: Session) -> Non
     assert told(db, worker(db)) == ["s"]
 
 
+def test_while_it_is_paused_no_slot_of_it_comes(db: Session) -> None:
+    add(db)
+    fire(db, now(db))
+    assert scalar(db, "select next_at is not null from wakeful.schedules") is True
+    call(db, "pause_schedule", name="s")
+    assert scalar(db, "select next_at from wakeful.schedules") is None
+
+
 def test_run_now_makes_a_job_beside_the_slots(db: Session) -> None:
     add(db, payload={"n": 1})
     call(db, "pause_schedule", name="s")

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 from uuid import uuid4
 
+import pytest
+
 from tests.effort import times
 from tests.races.rounds import Arena, Refused, by
-from tests.sessions import LAPSED, STALE, Session, call, query, scalar, value
+from tests.sessions import LAPSED, STALE, Session, background, call, query, scalar, sessions, value
 from tests.verbs import (
     Held,
     claim,
@@ -23,6 +25,7 @@ from tests.verbs import (
     stats,
     worker_claim,
 )
+from wakeful.testing import Database
 
 
 def drain(conn: Session, batch: int) -> list[Held]:
@@ -173,3 +176,36 @@ def test_settling_against_leaving(db: Session, arena: Arena) -> None:
         for one in claim(db, uuid4(), want=10):
             complete(db, one)
     assert stats(db) == {"completed": 6 * times(150)}
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_what_comes_into_line_while_a_claim_looks_does_not_start_before_it_came(
+    database: Database, limited: bool
+) -> None:
+    """The claim's session is slow to tell the time, so that whole jobs come between its clock and its look."""
+    with sessions(database.dsn, 2) as (claimer, producer), background() as start:
+        if limited:
+            call(producer, "set_task_policy", task="t", concurrency=5000)
+        producer.execute(SLOW_CLOCK)
+        producer.execute("set test.slow = 'no'")
+        claimer.execute("set test.slow = 'yes'")
+        enqueue(producer)
+        looking = start(claim, claimer, want=5000)
+        while not looking.done():
+            enqueue(producer)
+        assert len(looking.result()) > 1
+        assert query(producer, "select run_at - started_at from wakeful.job where started_at < run_at") == []
+
+
+SLOW_CLOCK = """
+create or replace function wakeful.now() returns timestamptz language plpgsql volatile as $$
+declare
+    at constant timestamptz := clock_timestamp();
+begin
+    if current_setting('test.slow') = 'yes' then
+        perform pg_sleep(0.05);
+    end if;
+    return at;
+end
+$$
+"""

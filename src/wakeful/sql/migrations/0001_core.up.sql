@@ -3306,6 +3306,8 @@ begin
             if lane_pairs <> '{}' and not picked then
                 picked := true;
                 picking := wakeful.pick(lane_pairs, limits[this_lane] - taken, coalesce(free[this_lane], limits[this_lane]) - taken, alone, at);
+                -- What came into line while it picked must not have started before it came.
+                at := wakeful.now();
                 select f.tids, f.picks into tids, picking.picks
                 from wakeful.first_in_line(limits[this_lane] - taken, tids, picking.picks) f;
                 if lease is null and not held and picking.picks <> '{}' then
@@ -5615,7 +5617,7 @@ from wakeful.worker w;
 -- `declared`: a worker is there that fires it. next_at is null where no worker has computed it yet, or none will come.
 create view wakeful.schedules as
 select s.name::text as name, s.task::text as task, s.cron, s.every, s.tz, s.paused,
-    case when isfinite(s.next_at) then s.next_at end as next_at, s.last_slot, s.last_job_id, s.misfire, s.cap,
+    case when isfinite(s.next_at) and not s.paused then s.next_at end as next_at, s.last_slot, s.last_job_id, s.misfire, s.cap,
     s.queue::text as queue, s.payload::jsonb as payload, s.options::jsonb as options, s.source, s.version,
     exists (
         select from wakeful.worker w

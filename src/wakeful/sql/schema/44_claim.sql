@@ -173,6 +173,8 @@ begin
             if lane_pairs <> '{}' and not picked then
                 picked := true;
                 picking := wakeful.pick(lane_pairs, limits[this_lane] - taken, coalesce(free[this_lane], limits[this_lane]) - taken, alone, at);
+                -- What came into line while it picked must not have started before it came.
+                at := wakeful.now();
                 select f.tids, f.picks into tids, picking.picks
                 from wakeful.first_in_line(limits[this_lane] - taken, tids, picking.picks) f;
                 if lease is null and not held and picking.picks <> '{}' then

@@ -71,7 +71,7 @@ from wakeful.worker w;
 -- `declared`: a worker is there that fires it. next_at is null where no worker has computed it yet, or none will come.
 create view wakeful.schedules as
 select s.name::text as name, s.task::text as task, s.cron, s.every, s.tz, s.paused,
-    case when isfinite(s.next_at) then s.next_at end as next_at, s.last_slot, s.last_job_id, s.misfire, s.cap,
+    case when isfinite(s.next_at) and not s.paused then s.next_at end as next_at, s.last_slot, s.last_job_id, s.misfire, s.cap,
     s.queue::text as queue, s.payload::jsonb as payload, s.options::jsonb as options, s.source, s.version,
     exists (
         select from wakeful.worker w
