@@ -34,6 +34,9 @@ What was found on the way was mended at its root, and what showed it is kept as 
 - An asynchronous failover (`failover-async`, seed 7) left a job held for ever: its worker had settled it on the old
   primary, the standby had not heard of that, and the worker lived on. A worker compares what it holds with what the
   table says after every lost call, and with the pulse (`tests/worker/test_forgotten.py`).
+- A job of a limited task was noted as started up to a millisecond before it had been enqueued (`worker-clock`, seed 7,
+  on a busy machine): a claim looked at its clock, then at the line, and what came between the two was taken with the
+  earlier time (`tests/races/test_claims.py`).
 - A listener that was lost with a canary under way kept the worker's loop from ever sleeping until the next pulse (seed
   171 of the simulation, which never ended; `tests/simulation/test_seeds.py`).
 """
