@@ -88,13 +88,22 @@ def soak(stage: Stage, hours: float) -> list[Sample]:
         disturb(stage, kept)
         with stage.session() as db:
             samples.append(sample(db, kept, passed))
-            # Finished jobs are kept for as long as a user wants: here, for a minute.
-            query(db, "select wakeful.cleanup('completed', interval '1 minute')")
+            tidy(db)
     stage.end_load()
     return samples
 
 
 PAUSE = (1.0, 5.0)
+
+
+def tidy(db: Session) -> None:
+    """What is over is kept as long as a user wants, dead letters until someone has seen them: here, for a minute."""
+    db.execute(
+        "update wakeful.dead_letter set acknowledged = true, acknowledged_by = 'soak', acknowledged_at = wakeful.now()"
+        " where not acknowledged"
+    )
+    for state in ("completed", "cancelled", "dead"):
+        query(db, "select wakeful.cleanup(%s, interval '1 minute')", state)
 
 
 def disturb(stage: Stage, kept: list[WorkerProcess]) -> None:
