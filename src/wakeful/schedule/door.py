@@ -24,7 +24,7 @@ from wakeful.schedule.declare import (
 )
 from wakeful.statements import schedules as statements
 from wakeful.task import Task
-from wakeful.tend.cron import cron, cron_line, time_zone
+from wakeful.tend.cron import cron_line, fault_in, time_zone
 from wakeful.tend.slots import next_slot
 from wakeful.values.duration import DurationLike
 from wakeful.values.errors import InvalidOption, Refused
@@ -233,13 +233,8 @@ def with_next_slots(found: Listed) -> Reports:
 
 
 def is_readable(report: ScheduleReport) -> bool:
-    """Whether its slots can be computed here: in SQL, any text passes for a cron line and a zone."""
-    try:
-        if report.cron is not None:
-            cron(report.cron, report.tz)
-    except InvalidOption:
-        return False
-    return True
+    """Whether its slots can be computed here."""
+    return fault_in(_timing(report)) is None
 
 
 def _timing(report: ScheduleReport) -> Any:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from wakeful.values.errors import InvalidOption
-from wakeful.values.schedule import Cron
+from wakeful.values.schedule import Cron, Timing
 from wakeful.values.wording import shown
 
 NICKNAMES: Final = {
@@ -41,6 +41,16 @@ _LONGEST_LINE: Final = 1000
 def cron(line: str, tz: str = "UTC") -> Cron:
     """The checked line and zone; an InvalidOption says what is wrong, and where in the line."""
     return Cron(cron_line(line), time_zone(tz))
+
+
+def fault_in(timing: Timing) -> str | None:
+    """What is wrong, and where, with a line or a zone from SQL, where any text passes for one; None: nothing."""
+    try:
+        if isinstance(timing, Cron):
+            cron(timing.line, timing.tz)
+    except InvalidOption as fault:
+        return str(fault)
+    return None
 
 
 def cron_line(line: object, field: str = "cron") -> str:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 from wakeful.database.line import AsyncLine
 from wakeful.statements import schedules as statements
-from wakeful.tend.cron import cron
+from wakeful.tend.cron import fault_in
 from wakeful.tend.slots import firing
-from wakeful.values.errors import InvalidOption
-from wakeful.values.schedule import Cron, Declaration, DueSchedule, Fired, Firing, Timing
+from wakeful.values.schedule import Declaration, DueSchedule, Fired, Firing
 
 log = logging.getLogger("wakeful.worker")
 
@@ -58,7 +57,7 @@ class Clockwork:
                 log.error(
                     "schedule_unreadable: %s: %s Change it with app.schedules.change.",
                     due.name,
-                    fault_of(due.timing) or f"{error}.",
+                    fault_in(due.timing) or f"{error}.",
                     extra={"event": "schedule_unreadable", "schedule": due.name},
                 )
             return None
@@ -74,13 +73,3 @@ class Clockwork:
             )
         elif one.jobs:
             log.info("schedule_fired: %s", one.name, extra={"event": "schedule_fired", **facts})
-
-
-def fault_of(timing: Timing) -> str | None:
-    """What is wrong with a cron line or its zone, and where; None when it is something else."""
-    try:
-        if isinstance(timing, Cron):
-            cron(timing.line, timing.tz)
-    except InvalidOption as fault:
-        return str(fault)
-    return None

@@ -38,7 +38,6 @@ def replay(id: UUID, app: str | None, debug: bool, as_json: bool, **flags: objec
 
     settings = read_settings({"app": app, **flags})
     set_up_logs(settings)
-    # Whatever comes of it: a pool that is left open holds up the end of the process.
     with closing(open_app(settings, flags)) as opened:
         report = opened.database.run(read.job(id))
         if report is None:
