@@ -19,7 +19,8 @@ class CutLink:
         parts = conninfo_to_dict(dsn)
         self._server = (str(parts["host"]), int(str(parts["port"])))
         self._door = socket.create_server(("127.0.0.1", 0))
-        self.dsn = make_conninfo(dsn, host="127.0.0.1", port=self._door.getsockname()[1])
+        self._address = self._door.getsockname()
+        self.dsn = make_conninfo(dsn, host="127.0.0.1", port=self._address[1])
         self._moment: Moment | None = None
         self._mark = b""
         self._left = 0
@@ -31,8 +32,16 @@ class CutLink:
         self._mark, self._left, self._moment = mark, times, moment
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Let nobody in any more. Links that are there stay."""
+        with suppress(OSError):
+            # Or who waits at the door would let one more in.
+            self._door.shutdown(socket.SHUT_RDWR)
         self._door.close()
+
+    def open(self) -> None:
+        """Let them in again, at the same address."""
+        self._door = socket.create_server(self._address)
+        threading.Thread(target=self._welcome, daemon=True).start()
 
     def _welcome(self) -> None:
         with suppress(OSError):

@@ -8,11 +8,14 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from tests.db.cut_link import CutLink
+from wakeful.database import shelf
 from wakeful.database.async_pool import AsyncPool
 from wakeful.database.migrations import acheck_compatible, check_compatible
 from wakeful.database.pool import Pool
@@ -127,8 +130,7 @@ def test_a_pool_that_is_used_up_says_so(database: Database) -> None:
     try:
         with pool.connection():
             # Only now, because the first one may take its time.
-            assert pool._pool is not None
-            pool._pool.timeout = 0.05
+            pool._wait_seconds = 0.05
             with pytest.raises(DatabaseUnavailable, match="All 1 pooled connections were in use"), pool.connection():
                 pass
     finally:
@@ -168,7 +170,7 @@ async def test_async_callers_share_a_few_connections(database: Database) -> None
             return conn.info.backend_pid
 
     assert len(set(await asyncio.gather(*(work() for _ in range(100))))) <= 3
-    await pool.close()
+    pool.close()
     async with await database.aconnect() as conn:
         assert await (await conn.execute(OPEN)).fetchone() == (0,)
 
@@ -201,7 +203,7 @@ async def test_async_connections_that_the_server_has_closed_are_replaced_unseen(
     async with pool.connection() as conn:
         assert await (await conn.execute("select 1")).fetchone() == (1,)
         assert conn.info.backend_pid not in pids
-    await pool.close()
+    pool.close()
 
 
 async def test_an_async_pool_tells_why_there_is_no_connection(database: Database, blank_database: Database) -> None:
@@ -215,8 +217,147 @@ async def test_an_async_pool_tells_why_there_is_no_connection(database: Database
             pass
     small = AsyncPool(database.dsn, size=1)
     async with small.connection():
-        (await small._of_this_loop().opened()).timeout = 0.05
+        small._wait_seconds = 0.05
         with pytest.raises(DatabaseUnavailable, match="were in use"):
             async with small.connection():
                 pass
-    await small.close()
+    small.close()
+
+
+def gone_within(database: Database, seconds: float) -> None:
+    """Until the server has seen all connections but this one go."""
+    ends = time.monotonic() + seconds
+    with database.connect() as conn:
+        while conn.execute(OPEN).fetchone() != (0,):
+            assert time.monotonic() < ends, "connections were left behind"
+            time.sleep(0.01)
+
+
+def run_until(database: Database, seconds: float) -> None:
+    """An event loop that ends while the pool is, perhaps, connecting."""
+    pool = AsyncPool(database.dsn, size=4)
+
+    async def work() -> None:
+        async with pool.connection() as conn:
+            await conn.execute("select pg_sleep(0.001)")
+
+    async def main() -> None:
+        callers = [asyncio.create_task(work()) for _ in range(8)]
+        await asyncio.wait(callers, timeout=seconds)
+
+    asyncio.run(main())
+    pool.abandon()
+
+
+def test_a_loop_can_end_at_any_moment(database: Database) -> None:
+    """In a thread: a pool whose own tasks outlive their cancellation would keep the loop, and the test, for ever."""
+    for step in range(30):
+        ending = threading.Thread(target=run_until, args=(database, step / 1000), daemon=True)
+        ending.start()
+        ending.join(20)
+        assert not ending.is_alive(), f"the loop that was ended after {step} ms did not end"
+    gone_within(database, 5)
+
+
+def test_a_loop_that_is_closed_without_a_word_leaves_no_task(database: Database) -> None:
+    pool = AsyncPool(database.dsn)
+
+    async def work() -> set[asyncio.Task[object]]:
+        async with pool.connection() as conn:
+            await conn.execute("select 1")
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    loop = asyncio.new_event_loop()
+    assert loop.run_until_complete(work()) == set()
+    loop.close()
+    pool.abandon()
+    gone_within(database, 5)
+
+
+def test_a_caller_that_is_cancelled_while_it_waits_leaves_its_place_to_others(database: Database) -> None:
+    async def main() -> None:
+        pool = AsyncPool(database.dsn, size=1, wait_seconds=20)
+
+        async def work() -> None:
+            async with pool.connection() as conn:
+                await conn.execute("select 1")
+
+        async with pool.connection():
+            waiting = [asyncio.create_task(work()) for _ in range(3)]
+            await asyncio.sleep(0)
+            waiting[0].cancel()
+        await asyncio.wait(waiting)
+        assert [task.cancelled() for task in waiting] == [True, False, False]
+        pool.close()
+
+    asyncio.run(main())
+
+
+def test_who_had_a_connection_waits_for_a_server_that_is_away(database: Database) -> None:
+    link = CutLink(database.dsn)
+    pool = Pool(link.dsn, size=2, wait_seconds=20)
+    with pool.connection() as conn:
+        conn.execute("select 1")
+    link.close()
+    kill = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where pid = %s"
+    with database.connect() as killer:
+        killer.execute(kill, [conn.info.backend_pid])
+    back = threading.Timer(0.3, link.open)
+    back.start()
+    with pool.connection() as again:
+        assert again.execute("select 1").fetchone() == (1,)
+    back.join()
+    pool.close()
+    link.close()
+
+
+def test_who_had_a_connection_is_told_why_there_is_none_any_more(database: Database) -> None:
+    link = CutLink(database.dsn)
+    pool = Pool(link.dsn, size=2, wait_seconds=0.3)
+    with pool.connection(), pool.connection():
+        link.close()
+        with pytest.raises(DatabaseUnavailable, match="were in use"), pool.connection():
+            pass
+    with pool.connection() as left:
+        left.execute("begin")
+    with pool.connection() as left:
+        left.execute("begin")
+    with pytest.raises(DatabaseUnavailable, match="does not answer"), pool.connection():
+        pass
+    pool.close()
+
+
+def test_a_connection_that_is_left_in_a_transaction_is_not_handed_on(database: Database) -> None:
+    pool = Pool(database.dsn, size=1)
+    with pool.connection() as conn:
+        left = conn.info.backend_pid
+        conn.execute("begin")
+        conn.execute("create table half_done ()")
+    with pool.connection() as conn:
+        assert conn.info.backend_pid != left
+        assert conn.execute("select to_regclass('half_done')").fetchone() == (None,)
+    pool.close()
+
+
+@pytest.mark.parametrize("limit", ["IDLE_SECONDS", "LIFE_SECONDS"])
+def test_connections_are_not_kept_for_ever(database: Database, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    pool = Pool(database.dsn, size=2)
+    monkeypatch.setattr(shelf, limit, 0.05)
+    with pool.connection() as one, pool.connection() as two:
+        pids = {one.info.backend_pid, two.info.backend_pid}
+    time.sleep(0.1)
+    for _ in range(2):
+        with pool.connection() as conn:
+            conn.execute("select 1")
+    with database.connect() as conn:
+        left = conn.execute("select pid from pg_stat_activity where pid = any(%s)", [list(pids)]).fetchall()
+    assert len(left) == (1 if limit == "IDLE_SECONDS" else 0)
+    pool.close()
+
+
+def test_what_is_in_use_when_the_pool_is_closed_ends_when_it_comes_back(database: Database) -> None:
+    pool = Pool(database.dsn)
+    with pool.connection() as conn:
+        pool.close()
+        assert conn.execute("select 1").fetchone() == (1,)
+    gone_within(database, 5)

@@ -13,7 +13,6 @@ from tests.tidy.tree import ROOT, SOURCE, below, nodes, place
 # A third-party package, and the parts of wakeful that may import it. What is not here may not be imported.
 IMPORTERS = {
     "psycopg": {"database", "edges"},
-    "psycopg_pool": {"database", "edges"},
     "asyncpg": {"database", "edges"},
     "sqlalchemy": {"database", "edges"},
     "django": {"database", "edges"},

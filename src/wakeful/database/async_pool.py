@@ -1,4 +1,4 @@
-"""Pooled async connections: one pool for each event loop, since a connection belongs to its loop."""
+"""Pooled async connections: a pool for each event loop, since a connection belongs to its loop."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
-from weakref import WeakSet
+from weakref import finalize
 
 import psycopg
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from wakeful.database.connect import aconfigure, aconnect, connection_options
+from wakeful.database.connect import aconnect
 from wakeful.database.notices import listen_to
-from wakeful.database.pool import WAIT_SECONDS, exhausted, is_alive
+from wakeful.database.pool import WAIT_SECONDS
+from wakeful.database.shelf import Kept, Shelf, exhausted, pauses
 from wakeful.values.errors import DatabaseUnavailable
 
 AsyncConnection = psycopg.AsyncConnection[tuple[Any, ...]]
@@ -22,115 +22,114 @@ AsyncCheck = Callable[[AsyncConnection], Awaitable[None]]
 
 
 class AsyncPool:
-    """Async connections in autocommit mode, in whichever event loop asks. Closed loops are forgotten."""
+    """Async connections in autocommit mode, in whichever event loop asks. Closed loops are forgotten.
+
+    It starts no task: a loop that ends, or is closed with no word to the pool, leaves nothing that runs.
+    """
 
     def __init__(
         self, dsn: str, *, size: int = 4, wait_seconds: float = WAIT_SECONDS, check: AsyncCheck | None = None
     ) -> None:
-        """`check` is run once a loop, on a connection of its own, before the first one is handed out."""
+        """`check` is run once a loop, on its first connection, before it is handed out."""
         self._dsn = dsn
         self._size = size
         self._wait_seconds = wait_seconds
         self._check = check
-        self._loops: dict[asyncio.AbstractEventLoop, _LoopPool] = {}
-        self._pid = os.getpid()
+        self._begin()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
         """A connection for as long as the block lasts. Waits when all are in use, or the server is away."""
-        pool = await self._of_this_loop().opened()
-        conn = await self._borrow(pool)
+        mine = self._of_this_loop()
+        if not mine.is_open:
+            await self._open(mine)
+        await self._enter(mine.room)
         try:
-            yield conn
+            kept = mine.shelf.take() or await self._connected_again()
+            try:
+                yield kept.conn
+            finally:
+                mine.shelf.put(kept)
         finally:
-            await pool.putconn(conn)
+            mine.room.release()
 
-    async def close(self) -> None:
-        """Close the connections of this loop, and of loops that are closed. Idempotent."""
+    def close(self) -> None:
+        """Close the connections of the running loop, and of loops that are closed. Idempotent."""
         mine = self._loops.pop(asyncio.get_running_loop(), None)
         self._forget_closed_loops()
-        if mine and self._pid == os.getpid():
-            await mine.close()
+        if mine is not None:
+            mine.shelf.close()
 
     def abandon(self) -> None:
         """Hang up on every loop's connections, from sync code, once no loop runs any more."""
-        for pool in list(self._loops.values()):
-            pool.hang_up()
-        self._loops.clear()
+        _hang_up(self._loops)
+
+    def _begin(self) -> None:
+        self._loops: dict[asyncio.AbstractEventLoop, _LoopPool] = {}
+        self._pid = os.getpid()
+        # Also run at the end of the process, so that the server hears of it.
+        finalize(self, _hang_up, self._loops)
 
     def _of_this_loop(self) -> _LoopPool:
         if self._pid != os.getpid():
-            # A forked child leaves the parent's sockets alone.
-            self._loops, self._pid = {}, os.getpid()
+            self._begin()
         loop = asyncio.get_running_loop()
-        if loop not in self._loops:
+        mine = self._loops.get(loop)
+        if mine is None:
             self._forget_closed_loops()
-            self._loops[loop] = _LoopPool(self._dsn, self._size, self._wait_seconds, self._check)
-        return self._loops[loop]
+            mine = self._loops[loop] = _LoopPool(self._size)
+        return mine
 
     def _forget_closed_loops(self) -> None:
         for loop in [loop for loop in list(self._loops) if loop.is_closed()]:
-            self._loops.pop(loop).hang_up()
+            self._loops.pop(loop).shelf.close()
 
-    async def _borrow(self, pool: AsyncConnectionPool[AsyncConnection]) -> AsyncConnection:
-        try:
-            for _ in range(self._size):
-                conn = await pool.getconn()
-                if is_alive(conn):
-                    return conn
-                await pool.putconn(conn)
-            return await pool.getconn()
-        except PoolTimeout as error:
-            raise await self._why() from error
+    async def _open(self, mine: _LoopPool) -> None:
+        async with mine.opening:
+            if not mine.is_open:
+                # The first tells at once why there is none: only who had one before waits for the next.
+                mine.shelf.put(await self._connected(self._check))
+                mine.is_open = True
 
-    async def _why(self) -> DatabaseUnavailable:
+    async def _enter(self, room: asyncio.Semaphore) -> None:
+        if not room.locked():
+            await room.acquire()
+            return
         try:
-            await (await aconnect(self._dsn)).close()
-        except DatabaseUnavailable as reason:
-            return reason
-        return exhausted(self._size, self._wait_seconds)
+            async with asyncio.timeout(self._wait_seconds):
+                await room.acquire()
+        except TimeoutError:
+            raise exhausted(self._size, self._wait_seconds) from None
+
+    async def _connected(self, check: AsyncCheck | None = None) -> Kept[AsyncConnection]:
+        conn = await aconnect(self._dsn)
+        try:
+            if check:
+                await check(conn)
+        # Refused, cancelled or lost: nobody else would close it.
+        except BaseException:
+            await conn.close()
+            raise
+        listen_to(conn)
+        return Kept(conn)
+
+    async def _connected_again(self) -> Kept[AsyncConnection]:
+        for pause in pauses(self._wait_seconds):
+            try:
+                return await self._connected()
+            except DatabaseUnavailable:
+                await asyncio.sleep(pause)
+        return await self._connected()
 
 
 class _LoopPool:
-    def __init__(self, dsn: str, size: int, wait_seconds: float, check: AsyncCheck | None) -> None:
-        self._dsn = dsn
-        self._check = check
-        self._lock = asyncio.Lock()
-        self._open = False
-        self._made: WeakSet[AsyncConnection] = WeakSet()
-        self._pool: AsyncConnectionPool[AsyncConnection] = AsyncConnectionPool(
-            kwargs=connection_options(dsn),
-            min_size=0,
-            max_size=size,
-            timeout=wait_seconds,
-            configure=self._configure,
-            num_workers=1,
-            name="wakeful",
-            open=False,
-        )
+    def __init__(self, size: int) -> None:
+        self.shelf = Shelf[AsyncConnection]()
+        self.room = asyncio.Semaphore(size)
+        self.opening = asyncio.Lock()
+        self.is_open = False
 
-    async def opened(self) -> AsyncConnectionPool[AsyncConnection]:
-        if self._open:
-            return self._pool
-        async with self._lock:
-            if not self._open:
-                # A pool retries and keeps the reason to itself: a connection of our own tells it at once.
-                async with await aconnect(self._dsn) as conn:
-                    if self._check:
-                        await self._check(conn)
-                await self._pool.open()
-                self._open = True
-        return self._pool
 
-    async def close(self) -> None:
-        await self._pool.close()
-
-    def hang_up(self) -> None:
-        """End the connections without their loop, which is closed and can run nothing more."""
-        for conn in list(self._made):
-            conn.pgconn.finish()
-
-    async def _configure(self, conn: AsyncConnection) -> None:
-        self._made.add(conn)
-        await aconfigure(conn)
-        listen_to(conn)
+def _hang_up(loops: dict[asyncio.AbstractEventLoop, _LoopPool]) -> None:
+    while loops:
+        loops.popitem()[1].shelf.close()

@@ -1,32 +1,26 @@
-"""Pooled connections: opened when first asked for, silent while idle, closed with the app."""
+"""Pooled connections: opened when asked for, by who asks; silent while idle; closed with the app."""
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakSet
+from weakref import finalize
 
 import psycopg
-from psycopg_pool import ConnectionPool, PoolTimeout
 
-from wakeful.database.connect import configure, connect, connection_options
+from wakeful.database.connect import connect
 from wakeful.database.notices import listen_to
+from wakeful.database.shelf import Kept, Shelf, exhausted, pauses
 from wakeful.values.errors import DatabaseUnavailable
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Check = Callable[[Connection], None]
 
 WAIT_SECONDS = 30.0
-
-# A forked child must not touch its parent's sockets or threads, and a pool that is collected does both.
-_abandoned: list[ConnectionPool[Any]] = []
-
-# One that is still open when the interpreter ends waits ten seconds, in vain, for threads that run no more.
-_open: WeakSet[Pool] = WeakSet()
 
 
 class Pool:
@@ -35,107 +29,72 @@ class Pool:
     def __init__(
         self, dsn: str, *, size: int = 4, wait_seconds: float = WAIT_SECONDS, check: Check | None = None
     ) -> None:
-        """`check` is run once, on a connection of its own, before the first one is handed out."""
+        """`check` is run once, on the first connection, before it is handed out."""
         self._dsn = dsn
         self._size = size
         self._wait_seconds = wait_seconds
         self._check = check
-        self._pool: ConnectionPool[Connection] | None = None
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
+        self._shelf: Shelf[Connection] | None
+        self._end: Callable[[], object] | None
+        self._begin()
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
         """A connection for as long as the block lasts. Waits when all are in use, or the server is away."""
-        pool = self._opened()
-        conn = self._borrow(pool)
+        shelf, room = self._opened(), self._room
+        if not room.acquire(timeout=self._wait_seconds):
+            raise exhausted(self._size, self._wait_seconds)
         try:
-            yield conn
+            kept = shelf.take() or self._connected_again()
+            try:
+                yield kept.conn
+            finally:
+                shelf.put(kept)
         finally:
-            pool.putconn(conn)
+            room.release()
 
     def close(self) -> None:
-        """Close every connection. Idempotent; the next use opens the pool again."""
-        if self._pid != os.getpid():
-            self._leave_to_parent()
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.close()
+        """Close every connection: those in use when they come back. Idempotent; the next use opens it again."""
+        self._shelf = None
+        if self._end is not None:
+            self._end()
 
-    def _opened(self) -> ConnectionPool[Connection]:
+    def _begin(self) -> None:
+        self._room = threading.Semaphore(self._size)
+        self._lock = threading.Lock()
+        self._shelf = None
+        self._end = None
+        self._pid = os.getpid()
+
+    def _opened(self) -> Shelf[Connection]:
         if self._pid != os.getpid():
-            self._leave_to_parent()
+            self._begin()
         with self._lock:
-            if self._pool is None:
-                # A pool retries and keeps the reason to itself: a connection of our own tells it at once.
-                with connect(self._dsn) as conn:
-                    if self._check:
-                        self._check(conn)
-                self._pool = self._build()
-                self._pool.open()
-                _open.add(self)
-            return self._pool
+            if self._shelf is None:
+                # The first tells at once why there is none: only who had one before waits for the next.
+                shelf = Shelf[Connection]()
+                shelf.put(self._connected(self._check))
+                # Also run at the end of the process, so that the server hears of it.
+                self._end = finalize(self, shelf.close)
+                self._shelf = shelf
+            return self._shelf
 
-    def _build(self) -> ConnectionPool[Connection]:
-        return ConnectionPool(
-            kwargs=connection_options(self._dsn),
-            min_size=0,
-            max_size=self._size,
-            timeout=self._wait_seconds,
-            configure=_configure,
-            num_workers=1,
-            name="wakeful",
-            open=False,
-        )
-
-    def _borrow(self, pool: ConnectionPool[Connection]) -> Connection:
+    def _connected(self, check: Check | None = None) -> Kept[Connection]:
+        conn = connect(self._dsn)
         try:
-            for _ in range(self._size):
-                conn = pool.getconn()
-                if is_alive(conn):
-                    return conn
-                pool.putconn(conn)
-            return pool.getconn()
-        except PoolTimeout as error:
-            raise self._why(error) from error
+            if check:
+                check(conn)
+        # Refused, cancelled or lost: nobody else would close it.
+        except BaseException:
+            conn.close()
+            raise
+        listen_to(conn)
+        return Kept(conn)
 
-    def _why(self, error: PoolTimeout) -> DatabaseUnavailable:
-        try:
-            connect(self._dsn).close()
-        except DatabaseUnavailable as reason:
-            return reason
-        return exhausted(self._size, self._wait_seconds)
-
-    def _leave_to_parent(self) -> None:
-        if self._pool is not None:
-            _abandoned.append(self._pool)
-        self._pool, self._lock, self._pid = None, threading.Lock(), os.getpid()
-
-
-@atexit.register
-def _close_open_ones() -> None:
-    for pool in list(_open):
-        pool.close()
-
-
-def _configure(conn: Connection) -> None:
-    configure(conn)
-    listen_to(conn)
-
-
-def is_alive(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
-    """Whether the server has not hung up, as far as the socket knows. Sends nothing, never blocks."""
-    try:
-        # Twice: the first read takes the server's farewell, the second meets the end of the stream.
-        conn.pgconn.consume_input()
-        conn.pgconn.consume_input()
-    except psycopg.OperationalError:
-        return False
-    return not conn.closed
-
-
-def exhausted(size: int, wait_seconds: float) -> DatabaseUnavailable:
-    """All connections were in use for the whole wait."""
-    return DatabaseUnavailable(
-        f"All {size} pooled connections were in use for {wait_seconds:g} s. Raise the pool's size."
-    )
+    def _connected_again(self) -> Kept[Connection]:
+        for pause in pauses(self._wait_seconds):
+            try:
+                return self._connected()
+            except DatabaseUnavailable:
+                time.sleep(pause)
+        return self._connected()

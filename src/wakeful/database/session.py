@@ -116,7 +116,7 @@ class Database:
     async def aclose(self) -> None:
         """Close the sync connections, and those of this event loop. Idempotent."""
         if self._async_pool is not None:
-            await self._async_pool.close()
+            self._async_pool.close()
         if self._pool is not None:
             await asyncio.to_thread(self._pool.close)
 
