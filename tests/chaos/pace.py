@@ -11,6 +11,8 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
 
 from tests.chaos.stage import Stage
 from tests.sessions import query
@@ -24,6 +26,13 @@ JOBS = 600
 # What else the machine does is outwaited: bursts go on until the error is this small, or there are so many times more.
 SMALL_ERROR = 0.01
 PATIENCE = 2
+
+
+class Done(NamedTuple):
+    """When a job was done, and by whom."""
+
+    at: float
+    worker: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +49,27 @@ class Pace:
 
 
 def measure(stage: Stage, bursts: int) -> Pace:
-    """At least so many bursts, each into an empty line; one before them only warms up."""
+    """At least so many bursts, each into an empty line; one before them only warms up.
+
+    Behind a pooler nobody is woken, and each worker looks at its own moments: there it is one long burst, cut up.
+    """
     burst(stage, JOBS)
-    return settled(lambda: rate_of(burst(stage, JOBS)), bursts)
+    if stage.pooler is None:
+        return settled(lambda: rates_of(burst(stage, JOBS), 1), bursts)
+    return settled(lambda: rates_of(burst(stage, JOBS * bursts), bursts), bursts)
 
 
-def settled(take: Callable[[], float], least: int) -> Pace:
+def settled(take: Callable[[], list[float]], least: int) -> Pace:
     """As many as it takes, within reason."""
-    rates = [take() for _ in range(least)]
-    while (pace := pace_of(rates)).error > SMALL_ERROR * pace.rate and len(rates) < PATIENCE * least:
-        rates.append(take())
-    return pace
+    rates = take()
+    while len(rates) < least or (is_uncertain(pace_of(rates)) and len(rates) < PATIENCE * least):
+        rates += take()
+    return pace_of(rates)
+
+
+def is_uncertain(pace: Pace) -> bool:
+    """Whether it is worth another look."""
+    return pace.error > SMALL_ERROR * pace.rate
 
 
 def pace_of(rates: Sequence[float]) -> Pace:
@@ -59,14 +78,23 @@ def pace_of(rates: Sequence[float]) -> Pace:
     return Pace(statistics.median(rates), MEDIAN_ERROR * spread / math.sqrt(len(rates)))
 
 
-def rate_of(done: Sequence[float]) -> float:
-    """Jobs in a second, while there was work for all: the beginning and the end of a burst are left out."""
-    first, last = len(done) // 10, len(done) * 9 // 10
-    return (last - first) / (done[last] - done[first])
+def rates_of(done: Sequence[Done], pieces: int) -> list[float]:
+    """Jobs in a second, in so many pieces of equal length, while there was work for all and all were at it.
+
+    So a burst's beginning and its end are left out: a tenth of each, and at its beginning as much as it takes until the
+    last worker has come; but half of it at most, since one that takes longer is one that is missing.
+    """
+    came: dict[UUID, int] = {}
+    for place, one in enumerate(done):
+        came.setdefault(one.worker, place)
+    first = min(max(len(done) // 10, *came.values()), len(done) // 2)
+    length = (len(done) * 9 // 10 - first) // pieces
+    places = range(first, first + length * pieces, length)
+    return [length / (done[place + length].at - done[place].at) for place in places]
 
 
-def burst(stage: Stage, count: int) -> list[float]:
-    """Of so many jobs that come at once: the moments at which they were done, one after the other."""
+def burst(stage: Stage, count: int) -> list[Done]:
+    """So many jobs that come at once, in the order in which they were done."""
     ids = [new_id() for _ in range(count)]
     stage.history.ask(*((id, "nap") for id in ids))
     with stage.session() as db:
@@ -76,7 +104,8 @@ def burst(stage: Stage, count: int) -> list[float]:
     with stage.session() as db:
         rows = query(
             db,
-            "select extract(epoch from at) as at from witness.move where job = any (%s) and after is null order by 1",
+            "select extract(epoch from at)::float8 as at, worker from witness.move"
+            " where job = any (%s) and after is null order by 1",
             ids,
         )
-    return [float(row["at"]) for row in rows]
+    return [Done(**row) for row in rows]
