@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 
 from tests.chaos.evidence import WITNESS
 from tests.chaos.server import private_server
@@ -146,11 +147,11 @@ def told(samples: list[Sample]) -> str:
     if len(settled) < 3:
         return "too few samples for a slope"
     points = [(one.hours, one.rss_mb) for one in settled]
-    first, last = settled[0], settled[-1]
+    rss, descriptors, tables = (ends_of(settled, name) for name in ("rss_mb", "descriptors", "table_mb"))
     return (
-        f"after warming up, over {last.hours - first.hours:.2f} h: memory {slope_of(points):+.2f} MB/h in a worker,"
-        f" ± {error_of(points):.2f} ({first.rss_mb:.1f} to {last.rss_mb:.1f} MB), descriptors {first.descriptors} to"
-        f" {last.descriptors}, tables {first.table_mb:.1f} to {last.table_mb:.1f} MB"
+        f"after warming up, over {points[-1][0] - points[0][0]:.2f} h, from the first quarter of it to the last: memory"
+        f" {rss[0]:.1f} to {rss[1]:.1f} MB in a worker ({slope_of(points):+.2f} MB/h ± {error_of(points):.2f}),"
+        f" descriptors {descriptors[0]:.1f} to {descriptors[1]:.1f}, tables {tables[0]:.1f} to {tables[1]:.1f} MB"
     )
 
 
@@ -170,19 +171,18 @@ def judged(samples: list[Sample]) -> list[str]:
     slope = slope_of([(one.hours, one.rss_mb) for one in settled])
     if slope > MOST_MB_AN_HOUR and hours >= LEAST_HOURS_FOR_MEMORY:
         complaints.append(f"memory grows by {slope:.1f} MB an hour in a worker, {MOST_MB_AN_HOUR:g} at most")
-    quarter = len(settled) // 4
-    for what, early, late in (
-        ("descriptors", mean_of(settled[:quarter], "descriptors"), mean_of(settled[-quarter:], "descriptors")),
-        ("MB of tables", mean_of(settled[:quarter], "table_mb"), mean_of(settled[-quarter:], "table_mb")),
-    ):
+    for what, name in (("descriptors", "descriptors"), ("MB of tables", "table_mb")):
+        early, late = ends_of(settled, name)
         if late > early * (1 + MOST_GROWTH) + 1:
             complaints.append(f"{early:.1f} {what} have become {late:.1f}")
     return complaints
 
 
-def mean_of(samples: list[Sample], name: str) -> float:
-    """Of one of its numbers."""
-    return sum(float(getattr(one, name)) for one in samples) / len(samples)
+def ends_of(samples: list[Sample], name: str) -> tuple[float, float]:
+    """The means of one of its numbers over the first quarter and over the last."""
+    quarter = max(1, len(samples) // 4)
+    early, late = (fmean(getattr(one, name) for one in part) for part in (samples[:quarter], samples[-quarter:]))
+    return early, late
 
 
 def slope_of(points: list[tuple[float, float]]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chaos.soak import Sample, judged
+from tests.chaos.soak import Sample, judged, told
 
 
 def over_an_hour(rss: float = 0.0, descriptors: float = 0.0, table: float = 0.0) -> list[Sample]:
@@ -25,3 +25,7 @@ def test_what_grows_is_told(grown: dict[str, float]) -> None:
 
 def test_too_few_samples_tell_nothing() -> None:
     assert judged(over_an_hour()[:5]) == ["too short to tell: give more --hours"]
+
+
+def test_what_is_told_is_what_is_judged() -> None:
+    assert "tables 66.8 to 95.2 MB" in told(over_an_hour(table=50))
