@@ -61,7 +61,7 @@ def _once(mark: Path, wanted: Path, command: list[str]) -> None:
     arguments = [*command, str(wanted)] if command[-1] == "-r" else command
     done = subprocess.run(arguments, cwd=HERE, capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"{' '.join(arguments[:3])} … failed:\n{done.stderr}")
+        sys.exit(f"{' '.join(arguments[:3])} … failed:\n{done.stdout}{done.stderr}")
     shutil.copyfile(wanted, mark)
 
 

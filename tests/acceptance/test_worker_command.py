@@ -161,6 +161,8 @@ def test_on_a_terminal_lines_are_for_people_and_closing_it_ends_the_worker(datab
     if pid == 0:
         os.chdir(folder)
         os.environ["WAKEFUL_DSN"] = database.dsn
+        # With it nothing is left to be written at the end.
+        os.environ.pop("PYTHONUNBUFFERED", None)
         command = ["-m", "wakeful.edges.cli", "worker", "shop:app"]
         os.execv(sys.executable, [sys.executable, *command])
     shown = b""

@@ -109,7 +109,8 @@ def main() -> NoReturn:
     """The console script: run a command and exit with its code."""
     if os.environ.get("WAKEFUL_DEBUG") in ("1", "true", "on"):
         sys.exit(cli.main(standalone_mode=False, prog_name="wakeful") or 0)
-    sys.exit(run())
+    code = run()
+    sys.exit(code if is_told() else code or 1)
 
 
 def run(args: list[str] | None = None) -> int:
@@ -149,5 +150,17 @@ def where_to_look(error: click.UsageError) -> str:
 
 def broken_pipe() -> int:
     """The reader (`| head`) has gone: leave quietly, as other tools do."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    is_told()
     return 1
+
+
+def is_told() -> bool:
+    """Whether the answer went out. A pipe or terminal that is gone must not fail the interpreter's end."""
+    told = True
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            told = told and stream is sys.stderr
+    return told
