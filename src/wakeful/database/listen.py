@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import psycopg
@@ -33,12 +35,35 @@ class Ear:
         return cls(conn)
 
     async def payloads(self) -> AsyncIterator[str]:
-        """What is notified, as it comes; ends with DatabaseUnavailable when the link breaks."""
+        """What is notified, as it comes; ends with DatabaseUnavailable when the link breaks.
+
+        psycopg's own wait looks up ten times a second, and takes the socket out of the loop at every notice.
+        """
         try:
-            async for notice in self._conn.notifies():
+            # What came along with the answer to LISTEN.
+            async for notice in self._conn.notifies(timeout=0):
                 yield notice.payload
+            async with aclosing(self._arrivals()) as arrivals:
+                async for payload in arrivals:
+                    yield payload
         except psycopg.Error as error:
             raise translated(error) from error
+
+    async def _arrivals(self) -> AsyncGenerator[str]:
+        pgconn, encoding = self._conn.pgconn, self._conn.info.encoding
+        readable, loop = asyncio.Event(), asyncio.get_running_loop()
+        # A lost connection has none any more.
+        socket = pgconn.socket
+        loop.add_reader(socket, readable.set)
+        try:
+            while True:
+                await readable.wait()
+                readable.clear()
+                pgconn.consume_input()
+                while notice := pgconn.notifies():
+                    yield notice.extra.decode(encoding)
+        finally:
+            loop.remove_reader(socket)
 
     async def close(self) -> None:
         """Hang up. Idempotent."""
