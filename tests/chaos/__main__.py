@@ -37,7 +37,7 @@ def main() -> int:
         print(f"\n{way.title}\n{report.text(way.verdicts, way.missing)}")
     print("\n".join(f"{layer.says}: {layer.complaint or 'all hold'}" for layer in layers))
     if asked.write or not asked.only:
-        size = f"Seed {asked.seed}, {asked.minutes:g} minutes a fault"
+        size = f"Seed {asked.seed}, {asked.minutes:g} minutes a fault{longer(names)}"
         again = f"make chaos ARGS='{' '.join(sys.argv[1:])}'"
         soaked = SAID.read_text() if SAID.exists() else ""
         PAGE.write_text(report.page(ways, size, again, layers, soaked))
@@ -64,6 +64,11 @@ def played(names: Sequence[str], seed: int, effort: Effort, through: str | None)
         verdicts.append(judged(name, seed, effort, through))
         print(report.text(verdicts[-1:], {}).split("\n", 1)[1], flush=True)
     return Way(TITLES[through], verdicts, missing)
+
+
+def longer(names: Sequence[str]) -> str:
+    """Which of them go on for longer than that."""
+    return "".join(f", {FAULTS[name].share:g} times that for `{name}`" for name in names if FAULTS[name].share > 1)
 
 
 def lacking(through: str | None) -> str | None:

@@ -23,8 +23,8 @@ makes it. From these sixteen invariants are checked.
 not have been, *late settlements refused* those of workers that had lost the job: the fence at work. *Recovery* is the
 time from healing until all that was asked for is done, leases that have to lapse included. *Throughput after* is that
 after healing as a share of that before the first fault, in jobs that take 40 ms each: what it shows is whether all
-slots of all workers are back at work. It is the median over some bursts, with its standard error; the row `none` shows
-how far it strays by chance.
+slots of all workers are back at work. It is the median over some bursts (behind PgBouncer, where nobody is woken, over
+the pieces of a long one), with its standard error; the row `none` shows how far it strays by chance.
 """
 
 FOUND = """
