@@ -30,26 +30,29 @@ def run_counted(main: Coroutine[Any, Any, None], selector: CountingSelector) -> 
         runner.run(main)
 
 
-async def hear(ear: Ear, heard: list[str]) -> None:
+async def hear(ear: Ear, heard: asyncio.Queue[str]) -> None:
     async with aclosing(ear.payloads()) as payloads:  # type: ignore[type-var]
         async for payload in payloads:
-            heard.append(payload)
+            heard.put_nowait(payload)
+
+
+async def next_of(heard: asyncio.Queue[str]) -> str:
+    return await asyncio.wait_for(heard.get(), 20)
 
 
 def test_it_wakes_the_loop_only_when_something_is_said(database: Database) -> None:
     selector = CountingSelector()
 
     async def main() -> None:
-        ear, heard = await Ear.open(database.dsn, ["town"]), list[str]()
+        ear, heard = await Ear.open(database.dsn, ["town"]), asyncio.Queue[str]()
         listening = asyncio.create_task(hear(ear, heard))
         await asyncio.sleep(0.1)
         before = selector.waits
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(0.45)
         assert selector.waits - before <= 2
         with database.connect() as crier:
             crier.execute("select pg_notify('town', 'grüß Gott'), pg_notify('town', 'once more')")
-        await asyncio.sleep(0.2)
-        assert heard == ["grüß Gott", "once more"]
+        assert [await next_of(heard), await next_of(heard)] == ["grüß Gott", "once more"]
         listening.cancel()
         await asyncio.wait([listening])
         await ear.close()
@@ -58,14 +61,13 @@ def test_it_wakes_the_loop_only_when_something_is_said(database: Database) -> No
 
 
 async def test_what_is_said_while_it_subscribes_is_heard(database: Database) -> None:
-    ear, heard = await Ear.open(database.dsn, ["town"]), list[str]()
+    ear, heard = await Ear.open(database.dsn, ["town"]), asyncio.Queue[str]()
     with database.connect() as crier:
         crier.execute("select pg_notify('town', 'early')")
     # An answer to a statement brings it along, and there it would stay.
     await ear._conn.execute("select 1")
     listening = asyncio.create_task(hear(ear, heard))
-    await asyncio.sleep(0.2)
-    assert heard == ["early"]
+    assert await next_of(heard) == "early"
     listening.cancel()
     await asyncio.wait([listening])
     await ear.close()
@@ -73,7 +75,7 @@ async def test_what_is_said_while_it_subscribes_is_heard(database: Database) -> 
 
 async def test_a_connection_that_is_gone_is_told(database: Database) -> None:
     ear = await Ear.open(database.dsn, ["town"])
-    listening = asyncio.create_task(hear(ear, []))
+    listening = asyncio.create_task(hear(ear, asyncio.Queue()))
     await asyncio.sleep(0.05)
     with database.connect() as killer:
         killer.execute("select pg_terminate_backend(%s, 5000)", [ear._conn.info.backend_pid])
