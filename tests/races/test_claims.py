@@ -146,6 +146,19 @@ def test_a_claim_under_the_workers_lease_against_its_rescue(db: Session, arena: 
     assert set(seen) <= {"taken", str(Refused(LAPSED))}
 
 
+def test_workers_that_find_each_other_lapsed_do_not_wait_for_each_other(db: Session, arena: Arena) -> None:
+    """As when the clock has jumped: each would lock the other's row, and then want its own."""
+    for _ in range(times(100)):
+        workers = [register(db, lease="1 millisecond") for _ in range(3)]
+        enqueue_many(db, [{"task": "t"}] * 3)
+        # Only now, so that all have lapsed for each of them.
+        db.execute("select pg_sleep(0.002)")
+        answers = arena.race(*(by(worker_claim, worker=worker, want=1) for worker in workers))
+        assert answers == [Refused(LAPSED)] * 3
+        db.execute("delete from wakeful.job")
+        db.execute("delete from wakeful.worker")
+
+
 def test_leave_against_claim(db: Session, arena: Arena) -> None:
     seen = Counter[str]()
     for _ in range(times(300)):

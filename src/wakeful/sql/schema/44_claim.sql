@@ -64,12 +64,19 @@ begin
 end
 $$;
 
--- Rescues, expires and promotes; returns how many jobs of these queues and tasks became ready by their time.
-create function wakeful.tend_line(worker_id uuid, queues text[], tasks text[]) returns integer
+-- Rescues, expires and promotes; returns how many jobs of these queues and tasks became ready by their time. A registered worker holds
+-- its own row before those of the lapsed, which are skipped where somebody holds them: two that find each other lapsed (the clock
+-- has jumped) would otherwise each wait for the row that the other has locked.
+create function wakeful.tend_line(worker_id uuid, queues text[], tasks text[], registered boolean) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
 begin
+    if registered and exists (
+        select from wakeful.worker w where w.lease_expires_at <= wakeful.now() and w.id <> tend_line.worker_id)
+    then
+        perform wakeful.hold_worker(worker_id);
+    end if;
     perform wakeful.rescue(spare => tend_line.worker_id);
     perform wakeful.expire();
     return wakeful.promote(queues, tasks);
@@ -139,7 +146,7 @@ begin
     end if;
     plain_tasks := open_tasks;
     if tend and not brief then
-        promoted := wakeful.tend_line(worker_id, open_queues, open_tasks);
+        promoted := wakeful.tend_line(worker_id, open_queues, open_tasks, lease is null);
     end if;
     if any_steered then
         steered := nullif(wakeful.steered_pairs(open_queues, open_tasks), '{}');
@@ -206,7 +213,7 @@ begin
             elsif taken < limits[this_lane] and not tended and not brief then
                 tended := true;
                 picked := false;
-                promoted := wakeful.tend_line(worker_id, open_queues, open_tasks);
+                promoted := wakeful.tend_line(worker_id, open_queues, open_tasks, lease is null);
             else
                 exit;
             end if;
