@@ -37,6 +37,9 @@ What was found on the way was mended at its root, and what showed it is kept as 
 - A job of a limited task was noted as started up to a millisecond before it had been enqueued (`worker-clock`, seed 7,
   on a busy machine): a claim looked at its clock, then at the line, and what came between the two was taken with the
   earlier time (`tests/races/test_claims.py`).
+- Two workers that found each other's lease lapsed, because the clock had jumped, each locked the other's row and then
+  waited for its own: a deadlock (`database-clock` behind PgBouncer, seed 7). A worker holds its own row first
+  (`tests/races/test_claims.py`).
 - A listener that was lost with a canary under way kept the worker's loop from ever sleeping until the next pulse (seed
   171 of the simulation, which never ended; `tests/simulation/test_seeds.py`).
 """
