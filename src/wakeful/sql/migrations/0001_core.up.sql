@@ -1916,21 +1916,22 @@ begin
 end
 $$;
 
--- The seconds until the next probe of a breaker, or the next start that a rate allows, of jobs of these tasks; null for none.
-create function wakeful.next_gate(tasks text[]) returns double precision
+-- The seconds, from `since` on, until the next probe of a breaker, or the next start that a rate allows, of jobs of these tasks; null for
+-- none. What is overdue is left a moment from now.
+create function wakeful.next_gate(tasks text[], since timestamptz) returns double precision
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
-    at constant timestamptz := wakeful.now();
+    soon constant timestamptz := wakeful.now() + interval '10 milliseconds';
     probe_at timestamptz;
     wake_at timestamptz;
 begin
     select min(b.probe_at) into probe_at from wakeful.breaker b
     where b.state = 'open' and exists (select from wakeful.task_policy p where p.breaker = b.name and p.task = any (tasks));
     select min(g.wake_at) into wake_at from wakeful.gate g where g.task = any (tasks) and g.wake_at is not null;
-    return case when num_nonnulls(probe_at, wake_at) > 0 then greatest(0.01, extract(epoch from least(probe_at, wake_at) - at)) end;
+    return case when num_nonnulls(probe_at, wake_at) > 0 then extract(epoch from greatest(soon, least(probe_at, wake_at)) - since) end;
 end
 $$;
 
@@ -2395,8 +2396,8 @@ begin
         patience := case when taken > 0 then 0 else wakeful.minds_the_clock(
             after_picking.worker_id, array(select p.queue from unnest(pairs) p), tasks) end;
         if patience is not null then
-            report.due_in := least(report.due_in, least(wakeful.next_gate(tasks), wakeful.next_room(pairs),
-                wakeful.next_token(pairs, since) - extract(epoch from at - since)) + patience);
+            report.due_in := least(report.due_in, least(wakeful.next_gate(tasks, since),
+                wakeful.next_room(pairs) + extract(epoch from at - since), wakeful.next_token(pairs, since)) + patience);
         end if;
     elsif want <= 0 or pass_on then
         foreach more in array wakeful.waiting_at_open_gates(pairs, at) loop
@@ -3326,7 +3327,7 @@ begin
                 taken := taken + cardinality(picking.picks);
                 report.held_back := report.held_back or picking.held_back;
                 if picking.busy then
-                    report.due_in := least(report.due_in, 0.02);
+                    report.due_in := least(report.due_in, 0.02 + extract(epoch from at - began));
                 end if;
             end if;
             return query
@@ -3355,7 +3356,7 @@ begin
             short_queues := short_queues || lane_queues;
             -- Two are poked for one job: the slower one waits a moment for the quicker one's commit, or it would look again in a second.
             if (not brief or taken = 0) and wakeful.stays_ready(lane_queues, plain_tasks, after, case when brief then 6 else 1 end) then
-                report.due_in := least(report.due_in, 1);
+                report.due_in := least(report.due_in, 1 + extract(epoch from wakeful.now() - began));
             end if;
         elsif pass_on or promoted > 0 then
             if lease is null then
@@ -3374,8 +3375,6 @@ begin
     if lease is null and not held then
         perform wakeful.hold_worker(worker_id, hold => false);
     end if;
-    -- What was told so far counts from now.
-    report.due_in := report.due_in + extract(epoch from wakeful.now() - began);
     if brief and short_queues <> '{}' then
         -- Whoever was quicker may be new here, and this the only one to learn that its lease is to be minded from now on.
         if not held then

@@ -219,20 +219,21 @@ begin
 end
 $$;
 
--- The seconds until the next probe of a breaker, or the next start that a rate allows, of jobs of these tasks; null for none.
-create function wakeful.next_gate(tasks text[]) returns double precision
+-- The seconds, from `since` on, until the next probe of a breaker, or the next start that a rate allows, of jobs of these tasks; null for
+-- none. What is overdue is left a moment from now.
+create function wakeful.next_gate(tasks text[], since timestamptz) returns double precision
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
-    at constant timestamptz := wakeful.now();
+    soon constant timestamptz := wakeful.now() + interval '10 milliseconds';
     probe_at timestamptz;
     wake_at timestamptz;
 begin
     select min(b.probe_at) into probe_at from wakeful.breaker b
     where b.state = 'open' and exists (select from wakeful.task_policy p where p.breaker = b.name and p.task = any (tasks));
     select min(g.wake_at) into wake_at from wakeful.gate g where g.task = any (tasks) and g.wake_at is not null;
-    return case when num_nonnulls(probe_at, wake_at) > 0 then greatest(0.01, extract(epoch from least(probe_at, wake_at) - at)) end;
+    return case when num_nonnulls(probe_at, wake_at) > 0 then extract(epoch from greatest(soon, least(probe_at, wake_at)) - since) end;
 end
 $$;

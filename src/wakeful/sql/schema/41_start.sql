@@ -109,8 +109,8 @@ begin
         patience := case when taken > 0 then 0 else wakeful.minds_the_clock(
             after_picking.worker_id, array(select p.queue from unnest(pairs) p), tasks) end;
         if patience is not null then
-            report.due_in := least(report.due_in, least(wakeful.next_gate(tasks), wakeful.next_room(pairs),
-                wakeful.next_token(pairs, since) - extract(epoch from at - since)) + patience);
+            report.due_in := least(report.due_in, least(wakeful.next_gate(tasks, since),
+                wakeful.next_room(pairs) + extract(epoch from at - since), wakeful.next_token(pairs, since)) + patience);
         end if;
     elsif want <= 0 or pass_on then
         foreach more in array wakeful.waiting_at_open_gates(pairs, at) loop

@@ -193,7 +193,7 @@ begin
                 taken := taken + cardinality(picking.picks);
                 report.held_back := report.held_back or picking.held_back;
                 if picking.busy then
-                    report.due_in := least(report.due_in, 0.02);
+                    report.due_in := least(report.due_in, 0.02 + extract(epoch from at - began));
                 end if;
             end if;
             return query
@@ -222,7 +222,7 @@ begin
             short_queues := short_queues || lane_queues;
             -- Two are poked for one job: the slower one waits a moment for the quicker one's commit, or it would look again in a second.
             if (not brief or taken = 0) and wakeful.stays_ready(lane_queues, plain_tasks, after, case when brief then 6 else 1 end) then
-                report.due_in := least(report.due_in, 1);
+                report.due_in := least(report.due_in, 1 + extract(epoch from wakeful.now() - began));
             end if;
         elsif pass_on or promoted > 0 then
             if lease is null then
@@ -241,8 +241,6 @@ begin
     if lease is null and not held then
         perform wakeful.hold_worker(worker_id, hold => false);
     end if;
-    -- What was told so far counts from now.
-    report.due_in := report.due_in + extract(epoch from wakeful.now() - began);
     if brief and short_queues <> '{}' then
         -- Whoever was quicker may be new here, and this the only one to learn that its lease is to be minded from now on.
         if not held then
