@@ -82,7 +82,7 @@ def judged(name: str, seed: int, effort: Effort, through: str | None) -> Verdict
         return play(FAULTS[name], seed, effort, through)
     # The others are run all the same; this one's row says why it has no numbers.
     except Exception as error:
-        return Verdict(name, seed, broken={13: [f"{type(error).__name__}: {error}"]})
+        return Verdict(name, seed, through, broken={13: [f"{type(error).__name__}: {error}"]})
 
 
 def planted() -> Layer:

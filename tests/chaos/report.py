@@ -114,7 +114,8 @@ def text(verdicts: Sequence[Verdict], missing: Mapping[str, str], layers: Sequen
 def failures(verdicts: Sequence[Verdict]) -> list[str]:
     """What is broken, and how to see it again."""
     return [
-        f"{one.fault}: invariant {number}: {sentence} (make chaos ARGS='--only {one.fault} --seed {one.seed}')"
+        f"{one.fault}: invariant {number}: {sentence} (make chaos ARGS='--only {one.fault} --seed {one.seed}"
+        f"{f' --through {one.through}' if one.through else ''}')"
         for one in verdicts
         for number, sentences in one.broken.items()
         for sentence in sentences[:5]

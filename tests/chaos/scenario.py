@@ -36,6 +36,7 @@ class Verdict:
 
     fault: str
     seed: int
+    through: str | None = None
     injected: int = 0
     jobs: int = 0
     refused: int = 0
@@ -69,7 +70,9 @@ def play(kind: type[Fault], seed: int, effort: Effort, through: str | None = Non
         stage = opened.enter_context(stage_on(dsn, folder, seed, server))
         if through == "pgbouncer":
             stage.go_through(opened.enter_context(pooled(folder, dsn)))
-        return play_on(stage, kind, effort)
+        verdict = play_on(stage, kind, effort)
+        verdict.through = through
+        return verdict
 
 
 def play_on(stage: Stage, kind: type[Fault], effort: Effort) -> Verdict:

@@ -13,8 +13,8 @@ import psycopg
 
 from wakeful.database.connect import aconnect
 from wakeful.database.notices import listen_to
-from wakeful.database.pool import WAIT_SECONDS
-from wakeful.database.shelf import Kept, Shelf, exhausted, pauses
+from wakeful.database.pool import WAIT_SECONDS, exhausted, pauses
+from wakeful.database.shelf import Kept, Shelf
 from wakeful.values.errors import DatabaseUnavailable
 
 AsyncConnection = psycopg.AsyncConnection[tuple[Any, ...]]

@@ -52,7 +52,7 @@ class Ear:
     async def _arrivals(self) -> AsyncGenerator[str]:
         pgconn, encoding = self._conn.pgconn, self._conn.info.encoding
         readable, loop = asyncio.Event(), asyncio.get_running_loop()
-        # A lost connection has none any more.
+        # Kept, because a connection that is lost has none any more.
         socket = pgconn.socket
         loop.add_reader(socket, readable.set)
         try:

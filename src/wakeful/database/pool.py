@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import psycopg
 
 from wakeful.database.connect import connect
 from wakeful.database.notices import listen_to
-from wakeful.database.shelf import Kept, Shelf, exhausted, pauses
+from wakeful.database.shelf import Kept, Shelf
 from wakeful.values.errors import DatabaseUnavailable
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -98,3 +99,19 @@ class Pool:
             except DatabaseUnavailable:
                 time.sleep(pause)
         return self._connected()
+
+
+def pauses(seconds: float) -> Iterator[float]:
+    """How long to wait before each next try to connect, for about so long in all."""
+    pause, ends = 0.05, time.monotonic() + seconds
+    while time.monotonic() + pause < ends:
+        # Spread out: whatever cut us off cut off others too.
+        yield pause * random.uniform(0.5, 1.0)
+        pause = min(2 * pause, 2.0)
+
+
+def exhausted(size: int, wait_seconds: float) -> DatabaseUnavailable:
+    """All connections were in use for the whole wait."""
+    return DatabaseUnavailable(
+        f"All {size} pooled connections were in use for {wait_seconds:g} s. Raise the pool's size."
+    )

@@ -6,13 +6,10 @@ import os
 import random
 import time
 from collections import deque
-from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
-
-from wakeful.values.errors import DatabaseUnavailable
 
 C = TypeVar("C", bound="psycopg.Connection[Any] | psycopg.AsyncConnection[Any]")
 
@@ -78,21 +75,6 @@ class Shelf(Generic[C]):
                 kept.conn.pgconn.finish()
         except IndexError:
             return
-
-
-def pauses(seconds: float) -> Iterator[float]:
-    """How long to wait before each next try to connect, for about so long in all."""
-    pause, ends = 0.05, time.monotonic() + seconds
-    while time.monotonic() + pause < ends:
-        yield pause
-        pause = min(2 * pause, 2.0)
-
-
-def exhausted(size: int, wait_seconds: float) -> DatabaseUnavailable:
-    """All connections were in use for the whole wait."""
-    return DatabaseUnavailable(
-        f"All {size} pooled connections were in use for {wait_seconds:g} s. Raise the pool's size."
-    )
 
 
 def _is_alive(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:

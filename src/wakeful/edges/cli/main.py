@@ -9,7 +9,7 @@ import importlib
 import os
 import sys
 from keyword import iskeyword
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -110,7 +110,12 @@ def main() -> NoReturn:
     if os.environ.get("WAKEFUL_DEBUG") in ("1", "true", "on"):
         sys.exit(cli.main(standalone_mode=False, prog_name="wakeful") or 0)
     code = run()
-    sys.exit(code if is_told() else code or 1)
+    try:
+        sys.stderr.flush()
+    except OSError:
+        # The terminal was closed: at its end the interpreter would try again, fail, and make the exit code 120.
+        to_nowhere(sys.stderr)
+    sys.exit(code)
 
 
 def run(args: list[str] | None = None) -> int:
@@ -150,17 +155,10 @@ def where_to_look(error: click.UsageError) -> str:
 
 def broken_pipe() -> int:
     """The reader (`| head`) has gone: leave quietly, as other tools do."""
-    is_told()
+    to_nowhere(sys.stdout)
     return 1
 
 
-def is_told() -> bool:
-    """Whether the answer went out. A pipe or terminal that is gone must not fail the interpreter's end."""
-    told = True
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            told = told and stream is sys.stderr
-    return told
+def to_nowhere(stream: TextIO) -> None:
+    """What is still to be written there is dropped."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
