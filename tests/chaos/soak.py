@@ -11,15 +11,17 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 
 from tests.chaos.evidence import WITNESS
 from tests.chaos.server import private_server
 from tests.chaos.stage import Stage, stage_on, started
-from tests.sessions import Session, query, scalar
+from tests.sessions import Session, query
 from tests.worker.processes import WorkerProcess
 
 # What the last soak said, for the page that `make chaos` writes.
@@ -42,7 +44,18 @@ class Sample:
     hours: float
     rss_mb: float
     descriptors: int
-    table_mb: float
+    tables_mb: Mapping[str, float]
+
+    @property
+    def table_mb(self) -> float:
+        """Of all tables together, with their indexes."""
+        return sum(self.tables_mb.values())
+
+
+Number = Callable[[Sample], float]
+RSS_MB: Number = attrgetter("rss_mb")
+DESCRIPTORS: Number = attrgetter("descriptors")
+TABLE_MB: Number = attrgetter("table_mb")
 
 
 def main() -> int:
@@ -133,12 +146,13 @@ def sample(db: Session, kept: list[WorkerProcess], hours: float) -> Sample:
     pids = [worker.process.pid for worker in kept]
     pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
     open_files = sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids)
-    size = scalar(
+    sizes = query(
         db,
-        "select sum(pg_total_relation_size(c.oid)) from pg_class c"
+        "select c.relname, pg_total_relation_size(c.oid) as size from pg_class c"
         " where c.relnamespace = 'wakeful'::regnamespace and c.relkind in ('r', 'm')",
     )
-    return Sample(hours, pages * 4096 / 1e6 / len(pids), open_files, float(size) / 1e6)
+    tables = {row["relname"]: row["size"] / 1e6 for row in sizes}
+    return Sample(hours, pages * 4096 / 1e6 / len(pids), open_files, tables)
 
 
 def told(samples: list[Sample]) -> str:
@@ -147,7 +161,7 @@ def told(samples: list[Sample]) -> str:
     if len(settled) < 3:
         return "too few samples for a slope"
     points = [(one.hours, one.rss_mb) for one in settled]
-    rss, descriptors, tables = (ends_of(settled, name) for name in ("rss_mb", "descriptors", "table_mb"))
+    rss, descriptors, tables = (ends_of(settled, number) for number in (RSS_MB, DESCRIPTORS, TABLE_MB))
     return (
         f"after warming up, over {points[-1][0] - points[0][0]:.2f} h, from the first quarter of it to the last: memory"
         f" {rss[0]:.1f} to {rss[1]:.1f} MB in a worker ({slope_of(points):+.2f} MB/h ± {error_of(points):.2f}),"
@@ -171,17 +185,30 @@ def judged(samples: list[Sample]) -> list[str]:
     slope = slope_of([(one.hours, one.rss_mb) for one in settled])
     if slope > MOST_MB_AN_HOUR and hours >= LEAST_HOURS_FOR_MEMORY:
         complaints.append(f"memory grows by {slope:.1f} MB an hour in a worker, {MOST_MB_AN_HOUR:g} at most")
-    for what, name in (("descriptors", "descriptors"), ("MB of tables", "table_mb")):
-        early, late = ends_of(settled, name)
+    for what, number in (("descriptors", DESCRIPTORS), ("MB of tables", TABLE_MB)):
+        early, late = ends_of(settled, number)
         if late > early * (1 + MOST_GROWTH) + 1:
-            complaints.append(f"{early:.1f} {what} have become {late:.1f}")
+            most = f", most of it {grown_most(settled)}" if number is TABLE_MB else ""
+            complaints.append(f"{early:.1f} {what} have become {late:.1f}{most}")
     return complaints
 
 
-def ends_of(samples: list[Sample], name: str) -> tuple[float, float]:
+def grown_most(samples: list[Sample]) -> str:
+    """The table that has grown by the most, from how much to how much."""
+    ends = {name: ends_of(samples, size_of(name)) for name in samples[-1].tables_mb}
+    name = max(ends, key=lambda one: ends[one][1] - ends[one][0])
+    return f"{name}: {ends[name][0]:.1f} to {ends[name][1]:.1f}"
+
+
+def size_of(name: str) -> Number:
+    """What one table takes; nothing, before there was one of that name."""
+    return lambda one: one.tables_mb.get(name, 0.0)
+
+
+def ends_of(samples: list[Sample], number: Number) -> tuple[float, float]:
     """The means of one of its numbers over the first quarter and over the last."""
     quarter = max(1, len(samples) // 4)
-    early, late = (fmean(getattr(one, name) for one in part) for part in (samples[:quarter], samples[-quarter:]))
+    early, late = (fmean(map(number, part)) for part in (samples[:quarter], samples[-quarter:]))
     return early, late
 
 
