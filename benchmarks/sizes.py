@@ -13,7 +13,7 @@ class Sizes:
     drain_cap_seconds: float = 8.0
     enqueue_seconds: float = 3.0
     bulk_jobs: int = 50_000
-    waits: int = 200
+    waits: int = 600
     loaded_waits: int = 1_000
     timers: int = 200
     idle_seconds: float = 60.0

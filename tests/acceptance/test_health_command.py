@@ -74,8 +74,8 @@ def test_the_doctor_finds_a_fresh_schema_as_shipped(wakeful: Commands) -> None:
     ("change", "told", "level"),
     [
         (
-            "alter table wakeful.metric alter column runs type int",
-            "column metric.runs was changed (integer ",
+            "alter table wakeful.metric_delta alter column runs type int",
+            "column metric_delta.runs was changed (integer ",
             "failing",
         ),
         ("alter table wakeful.job alter column pokes set default true", "column job.pokes was changed", "failing"),

@@ -94,6 +94,22 @@ def test_minutes_become_hours_and_days_and_are_forgotten(db: Session) -> None:
     assert metrics(db) == {}
 
 
+def test_a_minute_takes_few_rows_however_much_its_runs_differ(db: Session) -> None:
+    for _ in range(2):
+        for seconds in (0.001, 0.01, 0.1, 1, 10, 100):
+            db.execute(
+                "select wakeful.measure(array[row('t', null, 'completed', at - make_interval(secs => %s),"
+                " at - interval '1 hour', null)::wakeful.measured_run], at) from (select wakeful.now() as at) n",
+                [seconds],
+            )
+        assert value(db, "fold_metrics") == 2
+    minutes = scalar(db, "select count(distinct at) from wakeful.metric")
+    assert scalar(db, "select count(*) from wakeful.metric") == 2 * minutes
+    assert scalar(db, "select sum(n) from wakeful.metric m, unnest(m.runs) n where measure = 'run'") == 12
+    assert scalar(db, "select bool_and(buckets = array(select unnest(buckets) order by 1)) from wakeful.metric")
+    assert counts(metrics(db)["t"]) == (12, 0, 0, 0)
+
+
 def test_only_what_ran_since_then_is_told_of(db: Session) -> None:
     complete(db, started(db, "early"))
     value(db, "fold_metrics")

@@ -4,19 +4,25 @@
 -- Locks: none.
 
 -- A histogram's bucket holds what lasted up to 2^(bucket/4) seconds: four to an octave, so that a percentile is right
--- to within a tenth. `measure`: run is from claim to settlement, wait from ready to claim.
+-- to within a tenth. `measure`: run is from claim to settlement, wait from ready to claim. A row holds a whole histogram:
+-- its buckets in their order, and the runs and seconds in each.
 create table wakeful.metric (
-    grain    text             not null,
-    at       timestamptz      not null,
-    task     text             not null,
-    outcome  text             not null,
-    measure  text             not null,
-    bucket   smallint         not null,
-    runs     bigint           not null,
-    seconds  double precision not null,
-    constraint metric_pkey primary key (grain, at, task, outcome, measure, bucket),
+    grain    text               not null,
+    at       timestamptz        not null,
+    task     text               not null,
+    outcome  text               not null,
+    measure  text               not null,
+    buckets  smallint[]         not null,
+    runs     bigint[]           not null,
+    seconds  double precision[] not null,
+    constraint metric_pkey primary key (grain, at, task, outcome, measure),
     constraint metric_grain_is_known check (grain in ('minute', 'hour', 'day')),
     constraint metric_measure_is_known check (measure in ('run', 'wait'))
+);
+
+-- One bucket of a histogram.
+create type wakeful.metric_bar as (
+    grain text, at timestamptz, task text, outcome text, measure text, bucket smallint, runs bigint, seconds double precision
 );
 
 create table wakeful.metric_delta (

@@ -38,7 +38,32 @@ begin
 end
 $$;
 
--- Folds the deltas into the sums; returns how many rows of metrics it wrote. Called about once a minute by workers that
+-- Adds to the histograms; returns how many of them. Under the lock of metrics.
+create function wakeful.add_bars(bars wakeful.metric_bar[]) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    added integer;
+begin
+    insert into wakeful.metric as m (grain, at, task, outcome, measure, buckets, runs, seconds)
+    select b.grain, b.at, b.task, b.outcome, b.measure, array_agg(b.bucket order by b.bucket),
+        array_agg(b.runs order by b.bucket), array_agg(b.seconds order by b.bucket)
+    from unnest(add_bars.bars) b group by 1, 2, 3, 4, 5
+    on conflict on constraint metric_pkey do update set (buckets, runs, seconds) = (
+        select array_agg(b.bucket order by b.bucket), array_agg(b.runs order by b.bucket), array_agg(b.seconds order by b.bucket)
+        from (
+            select coalesce(o.bucket, n.bucket) as bucket, coalesce(o.runs, 0) + coalesce(n.runs, 0) as runs,
+                coalesce(o.seconds, 0) + coalesce(n.seconds, 0) as seconds
+            from unnest(m.buckets, m.runs, m.seconds) o(bucket, runs, seconds)
+            full join unnest(excluded.buckets, excluded.runs, excluded.seconds) n(bucket, runs, seconds) on n.bucket = o.bucket
+        ) b);
+    get diagnostics added = row_count;
+    return added;
+end
+$$;
+
+-- Folds the deltas into the sums; returns how many histograms it wrote. Called about once a minute by workers that
 -- have run something.
 create function wakeful.fold_metrics() returns integer
     language plpgsql volatile security definer
@@ -53,14 +78,15 @@ begin
     with delta as (
         delete from wakeful.metric_delta d
         returning d.minute, d.task, d.outcome, d.run_bucket, d.wait_bucket, d.runs, d.run_seconds, d.wait_seconds
+    ), bar as (
+        select d.minute, d.task, d.outcome, s.measure, s.bucket, sum(d.runs)::bigint as runs, sum(s.seconds) as seconds
+        from delta d cross join lateral (
+            values ('run', d.run_bucket, d.run_seconds), ('wait', d.wait_bucket, d.wait_seconds)) s(measure, bucket, seconds)
+        group by 1, 2, 3, 4, 5
     )
-    insert into wakeful.metric as m (grain, at, task, outcome, measure, bucket, runs, seconds)
-    select 'minute', d.minute, d.task, d.outcome, s.measure, s.bucket, sum(d.runs), sum(s.seconds)
-    from delta d cross join lateral (
-        values ('run', d.run_bucket, d.run_seconds), ('wait', d.wait_bucket, d.wait_seconds)) s(measure, bucket, seconds)
-    group by 2, 3, 4, 5, 6
-    on conflict on constraint metric_pkey do update set runs = m.runs + excluded.runs, seconds = m.seconds + excluded.seconds;
-    get diagnostics folded = row_count;
+    select wakeful.add_bars(array_agg(
+        row('minute', b.minute, b.task, b.outcome, b.measure, b.bucket, b.runs, b.seconds)::wakeful.metric_bar))
+    into folded from bar b;
     with delta as (
         delete from wakeful.usage_delta d returning d.day, d.tenant, d.task, d.outcome, d.runs, d.seconds
     )
@@ -77,7 +103,7 @@ begin
 end
 $$;
 
--- Rolls minutes up to hours, hours to days, and forgets days that are too old; returns how many rows went.
+-- Rolls minutes up to hours, hours to days, and forgets days that are too old; returns how many hours and days it wrote.
 create function wakeful.roll_metrics() returns integer
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
@@ -85,8 +111,7 @@ create function wakeful.roll_metrics() returns integer
 as $$
 declare
     step record;
-    gone integer := 0;
-    rolled integer;
+    rolled integer := 0;
 begin
     if not pg_try_advisory_xact_lock(hashtextextended('wakeful.metrics', 0)) then
         return 0;
@@ -97,19 +122,20 @@ begin
         with old as (
             delete from wakeful.metric m
             where m.grain = step.fine and m.at < date_trunc(step.coarse, wakeful.now() - step.keep)
-            returning m.at, m.task, m.outcome, m.measure, m.bucket, m.runs, m.seconds
+            returning date_trunc(step.coarse, m.at) as at, m.task, m.outcome, m.measure, m.buckets, m.runs, m.seconds
+        ), bar as (
+            select o.at, o.task, o.outcome, o.measure, b.bucket, sum(b.runs)::bigint as runs, sum(b.seconds) as seconds
+            from old o cross join lateral unnest(o.buckets, o.runs, o.seconds) b(bucket, runs, seconds)
+            group by 1, 2, 3, 4, 5
         )
-        insert into wakeful.metric as m (grain, at, task, outcome, measure, bucket, runs, seconds)
-        select step.coarse, date_trunc(step.coarse, o.at), o.task, o.outcome, o.measure, o.bucket, sum(o.runs), sum(o.seconds)
-        from old o group by 2, 3, 4, 5, 6
-        on conflict on constraint metric_pkey do update set runs = m.runs + excluded.runs, seconds = m.seconds + excluded.seconds;
-        get diagnostics rolled = row_count;
-        gone := gone + rolled;
+        select rolled + wakeful.add_bars(array_agg(
+            row(step.coarse, b.at, b.task, b.outcome, b.measure, b.bucket, b.runs, b.seconds)::wakeful.metric_bar))
+        into rolled from bar b;
     end loop;
     delete from wakeful.metric m where m.grain = 'day' and m.at < wakeful.now() - interval '400 days';
     delete from wakeful.usage u where u.day < wakeful.day_of(wakeful.now() - interval '400 days');
     delete from wakeful.counter c where c.day < wakeful.day_of(wakeful.now() - interval '400 days');
-    return gone;
+    return rolled;
 end
 $$;
 
@@ -126,7 +152,8 @@ as $$
 begin
     return query
     with part as (
-        select m.task, m.outcome, m.measure, m.bucket, m.runs, m.seconds from wakeful.metric m
+        select m.task, m.outcome, m.measure, b.bucket, b.runs, b.seconds from wakeful.metric m
+        cross join lateral unnest(m.buckets, m.runs, m.seconds) b(bucket, runs, seconds)
         where (task_metrics.since is null or m.at >= date_trunc('minute', task_metrics.since))
           and (task_metrics.of_task is null or m.task = task_metrics.of_task)
         union all
