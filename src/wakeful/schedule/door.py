@@ -108,7 +108,7 @@ class Schedules:
         await self._app.database.arun(statements.add(asked, actor))
 
     def change(self, name: str, *, actor: str | None = None, **changes: Any) -> None:
-        """Change what is named: task, cron or every, tz, payload, misfire, cap, and options of its jobs."""
+        """Change what is named: task, cron or every, tz, payload, misfire, cap, options of its jobs. None: as it is."""
         found = self._app.database.run(statements.listed())
         self._app.database.run(statements.change(name, self._changes(name, found, changes), actor))
 
