@@ -331,3 +331,51 @@ def test_who_waits_behind_one_that_lets_few_through_looks_again_soon(db: Session
     db.execute("delete from wakeful.job where state = 1")
     _, report = worker_claim(db, worker)
     assert report["due_in"] is None or report["due_in"] > 60
+
+
+def test_fewer_probes_than_have_succeeded_are_not_waited_for_for_ever(db: Session) -> None:
+    value(db, "set_breaker", name="smtp", probes=3)
+    open_it(db)
+    shift_clock(db, "61 seconds")
+    held = take(db)
+    for one in held[:2]:
+        complete(db, one)
+    assert breaker(db)["state"] == "half_open"
+    call(db, "release", **held[2].fence)
+    value(db, "set_breaker", name="smtp", probes=2)
+    [last] = take(db)
+    complete(db, last)
+    assert breaker(db)["state"] == "closed"
+
+
+def test_a_caller_that_is_back_makes_room_for_the_next(db: Session) -> None:
+    value(db, "set_breaker", name="smtp", probes=2)
+    open_it(db)
+    shift_clock(db, "61 seconds")
+    for _ in range(2):
+        caller = uuid4()
+        [entered] = call(db, "enter_breaker_1", name="smtp", holder=caller)
+        assert entered["probing"]
+        value(db, "leave_breaker_1", name="smtp", holder=caller, succeeded=True, started_ago="1 ms", probing=True)
+    assert breaker(db)["state"] == "closed"
+
+
+@pytest.mark.parametrize("succeeded", [True, False])
+def test_a_probe_from_before_it_opened_again_says_nothing(db: Session, succeeded: bool) -> None:
+    open_it(db)
+    shift_clock(db, "61 seconds")
+    late, second, third = uuid4(), uuid4(), uuid4()
+
+    def leave(caller: object, well: bool) -> None:
+        value(db, "leave_breaker_1", name="smtp", holder=caller, succeeded=well, started_ago="1 ms", probing=True)
+
+    assert call(db, "enter_breaker_1", name="smtp", holder=late, patience="1 second")[0]["probing"]
+    shift_clock(db, "2 seconds")
+    assert call(db, "enter_breaker_1", name="smtp", holder=second)[0]["probing"]
+    leave(second, False)
+    shift_clock(db, "121 seconds")
+    assert call(db, "enter_breaker_1", name="smtp", holder=third)[0]["probing"]
+    leave(late, succeeded)
+    assert breaker(db)["state"] == "half_open"
+    leave(third, True)
+    assert breaker(db)["state"] == "closed"

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from tests.sessions import INVALID, Session, query, refusal, scalar, shift_clock, value
-from tests.verbs import Held, claim, enqueue, enqueue_many, fail, register, worker_claim
+from tests.sessions import INVALID, Session, call, query, refusal, scalar, shift_clock, value
+from tests.verbs import Held, claim, complete, enqueue, enqueue_many, fail, register, worker_claim
 
 
 def fair(db: Session, **policy: object) -> None:
@@ -148,3 +148,18 @@ def test_with_ageing_the_lowest_priority_runs_in_the_end(own: Session) -> None:
     shift_clock(own, "90 seconds")
     enqueue(own, "t", queue="q")
     assert [held.id for held in claim(own, queues=["q"])] == [low]
+
+
+def test_a_job_that_ran_when_its_queue_became_fair_is_not_overtaken_for_ever(db: Session) -> None:
+    worker = register(db)
+    enqueue(db, tenant="before")
+    [before], _ = worker_claim(db, worker)
+    value(db, "set_queue_policy", queue="default", fair=True)
+    enqueue_many(db, [{"task": "t", "tenant": "after"} for _ in range(50)])
+    call(db, "release", **before.fence)
+    overtaken = 0
+    while (taken := worker_claim(db, worker, want=1)[0][0]).id != before.id:
+        complete(db, taken)
+        enqueue(db, tenant="after")
+        overtaken += 1
+        assert overtaken < 20

@@ -322,3 +322,61 @@ def test_a_field_of_the_payload_may_be_called_tenant(db: Session) -> None:
         enqueue(db, payload={"tenant": named}, tenant="the same")
     assert len(take(db)) == 2
     assert scalar(db, "select key from wakeful.policies") == "payload.tenant"
+
+
+def test_a_job_that_is_parked_in_a_paused_queue_hides_no_other_of_its_key(db: Session) -> None:
+    limit(db, concurrency=1, key="tenant")
+    running = started(db, tenant="a", queue="open")
+    enqueue(db, tenant="a", queue="paused")
+    waiting = enqueue(db, tenant="a", queue="open")
+    assert claim(db, queues=["paused", "open"], tasks=["t"]) == []
+    assert parked(db) == 2
+    value(db, "pause_queue", name="paused")
+    complete(db, running)
+    assert claim_one(db, queues=["paused", "open"], tasks=["t"]).id == waiting
+
+
+def test_a_parked_job_that_has_expired_does_not_start(own: Session) -> None:
+    limit(own, concurrency=1, key="tenant")
+    running = started(own, tenant="a")
+    value(
+        own,
+        "enqueue",
+        task="t",
+        payload={},
+        tenant="a",
+        expires_at=scalar(own, "select wakeful.now() + interval '1 s'"),
+    )
+    worker = register(own)
+    assert worker_claim(own, worker)[0] == []
+    complete(own, running)
+    shift_clock(own, "2 seconds")
+    assert worker_claim(own, worker, tend=False)[0] == []
+
+
+@pytest.mark.parametrize("rate", [100, 100_000])
+@pytest.mark.parametrize("of", ["task", "queue"])
+def test_what_an_old_rate_would_have_had_to_wait_for_does_not_wait_for_the_new_one(
+    db: Session, of: str, rate: int
+) -> None:
+    function, named = f"set_{of}_policy", {of: "t" if of == "task" else "default"}
+    value(db, function, **named, rate=1, per="1 day")
+    many(db, 2)
+    assert len(take(db)) == 1
+    value(db, function, **named, rate=rate, burst=1)
+    shift_clock(db, "1 second")
+    assert len(take(db)) == 1
+
+
+def test_a_rate_that_went_and_came_back_knows_nothing_of_before(db: Session) -> None:
+    limit(db, rate=1, per="1 day")
+    many(db, 2)
+    assert len(take(db)) == 1
+    limit(db)
+    limit(db, rate=1, per="1 day")
+    assert len(take(db)) == 1
+
+
+def test_a_rate_that_could_start_billions_in_the_time_of_a_wait_can_be_asked(db: Session) -> None:
+    tokens = "select wakeful.tokens(wakeful.now() + interval '10 years', '1 microsecond', 1, wakeful.now()) < 0"
+    assert scalar(db, tokens)

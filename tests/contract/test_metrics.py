@@ -183,3 +183,24 @@ def test_who_folds_at_the_same_time_leaves_it_to_the_other(db: Session, other: S
         complete(db, started(db))
         assert value(db, "fold_metrics") == 0
     assert counts(metrics(db)["t"]) == (2, 0, 0, 0)
+
+
+def test_the_average_is_of_those_runs_that_came_to_an_end(db: Session) -> None:
+    for outcome, seconds in (("completed", 1), ("snoozed", 99)):
+        db.execute(
+            "select wakeful.measure(array[row('t', null, %s, at - make_interval(secs => %s), at - interval '1 hour',"
+            " null)::wakeful.measured_run], at) from (select wakeful.now() as at) n",
+            [outcome, seconds],
+        )
+    assert metrics(db)["t"]["average_seconds"] == pytest.approx(1)
+    assert call(db, "metrics_summary")[0]["seconds"] == pytest.approx(1)
+
+
+def test_since_then_includes_the_hour_in_which_it_lies(db: Session) -> None:
+    complete(db, started(db))
+    value(db, "fold_metrics")
+    since = scalar(db, "select wakeful.now() - interval '1 minute'")
+    shift_clock(db, "8 hours")
+    value(db, "roll_metrics")
+    assert counts(metrics(db, since=since)["t"]) == (1, 0, 0, 0)
+    assert metrics(db, since=scalar(db, "select wakeful.now() - interval '5 hours'")) == {}

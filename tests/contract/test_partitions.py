@@ -236,3 +236,17 @@ def test_a_settlement_that_waits_for_a_day_being_dropped_succeeds(own: Session, 
         dropper.execute("commit")
         settling.result()
     assert state_of(own, held.id) == "completed"
+
+
+def test_what_has_no_day_of_its_own_is_dropped_with_its_counts_too(own: Session) -> None:
+    for days_later in (0, 20):
+        shift_clock(own, f"{days_later} days")
+        complete(own, started(own))
+    assert scalar(own, "select count(*) from wakeful.finished_job_default") == 1
+    shift_clock(own, "5 days")
+    value(own, "drop_days", keep="7 days")
+    assert scalar(own, "select count(*) from wakeful.finished_job_default") == 1
+    shift_clock(own, "5 days")
+    value(own, "drop_days", keep="7 days")
+    assert scalar(own, "select count(*) from wakeful.finished_job_default") == 0
+    assert "completed" not in stats(own)

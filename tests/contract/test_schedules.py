@@ -356,3 +356,21 @@ def test_the_view_tells_whether_anyone_fires_it(db: Session) -> None:
         ("other", False, None),
         ("s", True, None),
     ]
+
+
+def test_a_full_queue_holds_up_its_own_schedule_only_and_loses_no_slot(db: Session) -> None:
+    value(db, "set_queue_policy", queue="full", max_pending=1)
+    value(db, "enqueue", task="t", payload={}, queue="full")
+    add(db, "a", queue="full")
+    add(db, "b")
+    slot = now(db)
+    firings = [
+        {"name": name, "revision": row(db, name)["revision"], "last_slot": None, "slots": [slot.isoformat()]}
+        for name in ("a", "b")
+    ]
+    full, fired = call(db, "fire_1", firings=Jsonb(firings))
+    assert (full["answer"], fired["answer"], fired["jobs"]) == ("busy", "fired", 1)
+    assert "may have 1" in full["problem"]
+    assert row(db, "a")["last_slot"] is None
+    value(db, "set_queue_policy", queue="full")
+    assert call(db, "fire_1", firings=Jsonb(firings[:1]))[0]["answer"] == "fired"

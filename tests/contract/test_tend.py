@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+import pytest
 from psycopg import sql
 
 from tests.sessions import LAPSED, Session, call, query, scalar, shift_clock, sqlstate_of, value
@@ -267,3 +268,54 @@ def test_rescue_and_promotion_are_idempotent(db: Session) -> None:
     assert [promote(db) for _ in range(3)] == [1, 0, 0]
     assert job(db, held.id)["attempt"] == 2
     assert uuid4() not in states(db)
+
+
+def test_a_job_whose_company_had_a_lease_of_its_own_was_not_alone(db: Session) -> None:
+    worker = register(db, lease="10 seconds")
+    for _ in range(2):
+        enqueue(db)
+    (first, second), _ = worker_claim(db, worker, want=2)
+    db.execute(
+        "update wakeful.job set lease_expires_at = wakeful.now() + interval '5 seconds' where id = %s", [first.id]
+    )
+    shift_clock(db, "11 seconds")
+    value(db, "rescue")
+    assert query(db, "select crashes, suspect from wakeful.job where id = %s", second.id) == [
+        {"crashes": 0, "suspect": False}
+    ]
+
+
+@pytest.mark.parametrize("beats", [False, True])
+def test_company_that_was_taken_back_earlier_counts_if_the_worker_was_not_heard_of_since(
+    db: Session, beats: bool
+) -> None:
+    worker = register(db, lease="10 seconds")
+    for _ in range(2):
+        enqueue(db)
+    (first, second), _ = worker_claim(db, worker, want=2)
+    db.execute(
+        "update wakeful.job set lease_expires_at = wakeful.now() + interval '5 seconds' where id = %s", [first.id]
+    )
+    shift_clock(db, "6 seconds")
+    value(db, "rescue")
+    if beats:
+        assert value(db, "beat_1", worker_id=worker, lease="10 seconds")
+    shift_clock(db, "11 seconds")
+    value(db, "rescue")
+    assert scalar(db, "select crashes from wakeful.job where id = %s", second.id) == (1 if beats else 0)
+
+
+def test_a_job_that_is_rescued_later_than_its_company_was_not_alone(db: Session, other: Session) -> None:
+    worker = register(db, lease="10 seconds")
+    for _ in range(2):
+        enqueue(db)
+    (_, second), _ = worker_claim(db, worker, want=2)
+    shift_clock(db, "11 seconds")
+    other.execute("begin")
+    other.execute("select from wakeful.job where id = %s for update", [second.id])
+    assert value(db, "rescue") == 1
+    other.execute("rollback")
+    assert value(db, "rescue") == 1
+    assert query(db, "select crashes, shared_crashes from wakeful.job where id = %s", second.id) == [
+        {"crashes": 0, "shared_crashes": 1}
+    ]

@@ -10,7 +10,19 @@ import pytest
 
 from tests.effort import times
 from tests.races.rounds import Arena, Refused, by
-from tests.sessions import LAPSED, STALE, Session, background, call, query, scalar, sessions, value
+from tests.sessions import (
+    LAPSED,
+    STALE,
+    Session,
+    background,
+    call,
+    query,
+    refusal,
+    scalar,
+    sessions,
+    value,
+    wait_until_blocked,
+)
 from tests.verbs import (
     Held,
     claim,
@@ -222,3 +234,23 @@ begin
 end
 $$
 """
+
+
+def test_a_worker_that_leaves_does_not_wait_for_its_own_turn(database: Database) -> None:
+    with sessions(database.dsn, 4) as (db, leaving, turning, holder), background() as start:
+        worker = register(db)
+        for _ in range(2):
+            enqueue(db)
+        [held], _ = worker_claim(db, worker, want=1)
+        holder.execute("begin")
+        holder.execute("select from wakeful.worker for update")
+        left = start(value, leaving, "leave_1", worker_id=worker)
+        wait_until_blocked(db, leaving)
+        done = {"done_ids": [held.id], "done_epochs": [held.epoch]}
+        turn = start(worker_claim, turning, worker, want=1, **done)
+        wait_until_blocked(db, turning)
+        holder.execute("commit")
+        assert left.result() == 1
+        # It is off the list: the turn is refused as a whole.
+        with refusal(LAPSED):
+            turn.result()

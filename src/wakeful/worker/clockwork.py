@@ -20,6 +20,7 @@ class Clockwork:
     def __init__(self, line: AsyncLine) -> None:
         self._line = line
         self._unreadable: set[tuple[str, int]] = set()
+        self._waiting: set[str] = set()
 
     async def declare(self, declarations: Sequence[Declaration]) -> None:
         """Store what this worker's code says, unless something newer is there."""
@@ -64,6 +65,17 @@ class Clockwork:
 
     def _tell(self, one: Fired) -> None:
         facts = {"schedule": one.name, "jobs": one.jobs, "job_id": str(one.job_id) if one.job_id else None}
+        if one.answer == "busy":
+            if one.problem and one.name not in self._waiting:
+                self._waiting.add(one.name)
+                log.warning(
+                    "schedule_waits: %s waits for room: %s",
+                    one.name,
+                    one.problem,
+                    extra={"event": "schedule_waits", **facts},
+                )
+            return
+        self._waiting.discard(one.name)
         if one.answer == "failed":
             log.error(
                 "schedule_failed: %s makes no job: %s",

@@ -254,6 +254,8 @@ create table wakeful.worker (
     started_at       timestamptz not null,
     beat_at          timestamptz not null,
     lease_expires_at timestamptz not null,
+    -- When one of its jobs was last taken back: after its last beat, those that are left had company.
+    taken_back_at    timestamptz,
     details          jsonb,
     constraint worker_pkey primary key (id)
 ) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
@@ -837,7 +839,8 @@ begin
 end
 $$;
 
--- Drops whole days that ended more than `keep` ago, and their counts; returns how many it dropped.
+-- Drops whole days that ended more than `keep` ago, and their counts; returns how many it dropped. Of such days, jobs that are in no
+-- partition of their own (imported ones, for instance) are deleted, ten thousand in a call.
 -- Locks: access exclusive on finished_job, for as long as a DROP takes; gives up after 50 ms when someone reads.
 create function wakeful.drop_days(keep interval) returns integer
     language plpgsql security definer
@@ -872,6 +875,15 @@ begin
             when lock_not_available then exit;
         end;
     end loop;
+    with gone as (
+        delete from wakeful.finished_job_default f
+        where f.ctid = any (array(
+            select o.ctid from wakeful.finished_job_default o
+            where o.finished_at < date_trunc('day', wakeful.now() - drop_days.keep, 'UTC') limit 10000 for update skip locked))
+        returning f.finished_at, f.task, f.state
+    )
+    insert into wakeful.tally_delta (day, task, state, jobs)
+    select wakeful.day_of(g.finished_at), g.task, g.state, -count(*) from gone g group by 1, 2, 3;
     return dropped;
 end
 $$;
@@ -1763,7 +1775,7 @@ $$;
 -- How many starts the rate of a gate allows now: one every `every`, `burst` at once.
 create function wakeful.tokens(arrives_at timestamptz, every interval, burst integer, at timestamptz) returns integer
     language sql immutable parallel safe
-    return burst - ceil(extract(epoch from greatest(arrives_at - at, interval '0')) / extract(epoch from every))::integer;
+    return burst - least(ceil(extract(epoch from greatest(arrives_at - at, interval '0')) / extract(epoch from every)), 2000000000)::integer;
 
 -- The seconds until it allows one.
 create function wakeful.token_in(arrives_at timestamptz, every interval, burst integer, at timestamptz) returns double precision
@@ -1946,7 +1958,8 @@ $$;
 -- Promise: in the order of the line, as far as the gates allow. Jobs behind a gate of a whole task, queue or breaker stay in line, and their
 --   range of the index is not read while it is shut. Jobs behind the full gate of a key are parked: taken out of line once,
 --   and found by their key when a slot comes free. So nobody walks over the same blocked jobs again and again.
--- Locks: gates (see there); the jobs that are picked or parked, skipping locked ones.
+-- Locks: gates (see there); the jobs that are picked or parked, skipping locked ones; an advisory lock, shared, for each task of which jobs are
+--   parked or were.
 
 -- A job that may start. `rank` and `place` say where it stands among jobs of other tasks, `ordinal` among those picked with it,
 -- `line_rank` is its own. `key` is the gate of its key.
@@ -2027,14 +2040,17 @@ begin
 end
 $$;
 
--- The first jobs parked behind these keys, as many of each as there is room for.
-create function wakeful.parked_heads(states wakeful.gate_state[], pairs wakeful.steered_pair[], want integer) returns wakeful.pick[]
+-- The first jobs of these pairs that are parked behind these keys, as many of each as there is room for.
+create function wakeful.parked_heads(states wakeful.gate_state[], pairs wakeful.steered_pair[], want integer, at timestamptz)
+    returns wakeful.pick[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_sort = off
 as $$
 #variable_conflict use_column
+declare
+    queues constant text[] := array(select distinct p.queue from unnest(pairs) p);
 begin
     return array(
         select row(h.id, h.queue, h.task, h.rank, h.ready_at, row_number() over (order by h.rank, h.line_place, h.id) - 1000000,
@@ -2043,7 +2059,9 @@ begin
         cross join lateral (
             select j.id, j.queue, j.task, j.rank, j.ready_at, j.turn, coalesce(j.turn, j.ready_at) as line_place
             from wakeful.job j
-            where j.limit_key = s.name and j.state = 1
+            where j.limit_key = s.name and j.state = 1 and (j.expires_at is null or j.expires_at > parked_heads.at)
+              -- Others of the key may be in a queue that is paused, or that this claim does not serve.
+              and j.queue::text = any (queues)
             order by j.rank, coalesce(j.turn, j.ready_at), j.id
             limit least(s.room, want)
         ) h
@@ -2173,16 +2191,43 @@ begin
 end
 $$;
 
--- Takes the gates of keys behind which jobs are parked that may start: a slot came free, or the rate allows one.
-create function wakeful.revive(tasks text[], most integer, at timestamptz, out keys text[], out key_tasks text[])
+-- Holds off a change of what is said of these tasks to the end of the transaction, and returns those whose keys are still as the pairs
+-- have it: what is parked behind the key of a limit that is gone would be looked for by nobody. Nobody waits: who changes a policy
+-- is soon done.
+create function wakeful.keep_keyed(pairs wakeful.steered_pair[], tasks text[]) returns text[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    held constant text[] := array(
+        select distinct t.task from unnest(tasks) t(task)
+        where pg_try_advisory_xact_lock_shared(hashtextextended('wakeful.keyed ' || t.task, 0)));
+begin
+    -- A later statement than the one that held it off.
+    return array(
+        select p.task from wakeful.task_policy p
+        where p.task = any (held) and exists (
+            select from unnest(pairs) s where s.task = p.task and (s.keyed_by, s.key_path) is not distinct from (p.keyed_by, p.key_path)));
+end
+$$;
+
+-- Takes the gates of keys behind which jobs are parked that may start: a slot came free, or the rate allows one. busy: someone else
+-- has one of them.
+create function wakeful.revive(
+    pairs wakeful.steered_pair[], most integer, at timestamptz, out keys text[], out key_tasks text[], out busy boolean)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
+    tasks constant text[] := array(select distinct p.task from unnest(pairs) p where p.keyed_by is not null);
+    kept text[];
     taken text[];
+    found_keys integer;
 begin
+    busy := false;
     select array_agg(k.key), array_agg(k.task) into keys, key_tasks
     from (
         select distinct f.key, f.task from (
@@ -2199,9 +2244,12 @@ begin
         key_tasks := '{}';
         return;
     end if;
-    taken := wakeful.take_gates(keys);
+    found_keys := cardinality(keys);
+    kept := wakeful.keep_keyed(pairs, key_tasks);
+    taken := wakeful.take_gates(array(select k.key from unnest(keys, key_tasks) k(key, task) where k.task = any (kept)));
     select coalesce(array_agg(k.key), '{}'), coalesce(array_agg(k.task), '{}') into keys, key_tasks
     from unnest(keys, key_tasks) k(key, task) where k.key = any (taken);
+    busy := cardinality(keys) < found_keys;
     delete from wakeful.freed_slot f where f.task = any (key_tasks) and f.key = any (keys);
 end
 $$;
@@ -2227,6 +2275,8 @@ declare
     look constant integer := greatest(most + 16, 32);
     looked integer;
     tried integer;
+    kept text[];
+    missed boolean := false;
 begin
     made := row('{}', '{}', '{}', false, false);
     if limited and current_setting('transaction_isolation') <> 'read committed' then
@@ -2235,8 +2285,7 @@ begin
     elsif limited then
         gates := wakeful.gates_of(pairs, at);
         if free > 0 and not alone then
-            select r.keys, r.key_tasks into made.keys, made.key_tasks
-            from wakeful.revive(array(select distinct p.task from unnest(pairs) p where p.keyed_by is not null), 64, at) r;
+            select r.keys, r.key_tasks, r.busy into made.keys, made.key_tasks, missed from wakeful.revive(pairs, 64, at) r;
             gates := gates || wakeful.gate_states(made.keys, made.key_tasks, null, at);
         end if;
     end if;
@@ -2255,7 +2304,7 @@ begin
         end if;
         if round = 1 and made.keys <> '{}' then
             fresh := array(
-                select c from (select u.* from unnest(fresh) u union all select u.* from unnest(wakeful.parked_heads(gates, pairs, most)) u) c
+                select c from (select u.* from unnest(fresh) u union all select u.* from unnest(wakeful.parked_heads(gates, pairs, most, at)) u) c
                 order by c.rank, c.place, c.ordinal);
         end if;
         exit when fresh = '{}';
@@ -2268,6 +2317,9 @@ begin
             made.picks := made.picks || wakeful.lock_picks(passing.passed, cardinality(passing.passed));
             made.held_back := made.held_back or passing.cut;
             if passing.parked <> '{}' and not alone then
+                kept := wakeful.keep_keyed(pairs, array(select c.task from unnest(passing.parked) c));
+                missed := missed or exists (select from unnest(passing.parked) c where c.task <> all (kept));
+                passing.parked := array(select c from unnest(passing.parked) c where c.task = any (kept));
                 perform wakeful.park(passing.parked, at);
                 -- Always a row, also where all of them are known: none would leave the keys null, and their marks forgotten.
                 select made.keys || coalesce(array_agg(k.key), '{}'), made.key_tasks || coalesce(array_agg(k.task), '{}')
@@ -2285,7 +2337,7 @@ begin
         seen := seen || array(select c.id from unnest(fresh[1:tried]) c);
         made.busy := round = 8;
     end loop;
-    made.busy := made.busy or exists (select from unnest(gates) g where g.busy);
+    made.busy := made.busy or missed or exists (select from unnest(gates) g where g.busy);
     return made;
 end
 $$;
@@ -2566,6 +2618,40 @@ begin
 end
 $$;
 
+-- Gives turns to jobs in line of fair queues that have none: they ran, or were being enqueued, when their queue became fair. By their real
+-- time they stand behind all others, where a look finds them, and would wait for as long as others come.
+create function wakeful.give_missing_turns(queues text[], tasks text[]) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+    ids uuid[];
+begin
+    if not exists (select from wakeful.queue_policy r where r.fair) then
+        return;
+    end if;
+    ids := array(
+        select h.id
+        from unnest(queues) q(queue)
+        join wakeful.queue_policy r on r.queue = q.queue and r.fair
+        cross join unnest(tasks) t(task)
+        cross join lateral unnest(wakeful.ranks_in(q.queue, t.task)) k(rank)
+        cross join lateral (
+            select j.id from wakeful.job j
+            where j.queue = q.queue and j.task = t.task and j.state = 1 and j.limit_key is null and j.rank = k.rank
+              -- Turns are counted from the year 2000 on, a thousand a second.
+              and coalesce(j.turn, j.ready_at) > '2010-01-01 00:00:00+00' and j.turn is null
+            order by coalesce(j.turn, j.ready_at), j.id limit 1000 for update skip locked
+        ) h);
+    if ids <> '{}' then
+        perform wakeful.give_turns(ids);
+    end if;
+end
+$$;
+
 -- Moves the clocks of fair queues on to the turns that have been taken.
 create function wakeful.advance_turns(picks wakeful.pick[]) returns void
     language plpgsql volatile
@@ -2584,7 +2670,10 @@ begin
         if found then
             update wakeful.fair_clock c set turn = reached.turn
             where c.queue = reached.queue and c.rank = reached.rank and c.turn < reached.turn;
-        elsif not exists (select from wakeful.fair_clock c where c.queue = reached.queue and c.rank = reached.rank) then
+        -- Two who begin several clocks, each in an order of its own, would wait for each other.
+        elsif not exists (select from wakeful.fair_clock c where c.queue = reached.queue and c.rank = reached.rank)
+            and pg_try_advisory_xact_lock(hashtextextended('wakeful.clocks', 0))
+        then
             insert into wakeful.fair_clock (queue, rank, turn) values (reached.queue, reached.rank, reached.turn)
             on conflict on constraint fair_clock_pkey do nothing;
         end if;
@@ -2680,13 +2769,19 @@ declare
     at constant timestamptz := wakeful.now();
     lapsed wakeful.worker;
     ids uuid[];
-    alone boolean;
+    held integer;
     rescued integer := 0;
 begin
     ids := array(
         select j.id from wakeful.job j
         where j.state = 2 and j.lease_expires_at is not null and j.lease_expires_at <= at
         order by j.lease_expires_at, j.id limit most for update skip locked);
+    if ids <> '{}' then
+        update wakeful.worker w set taken_back_at = at
+        where w.id in (
+            select w.id from wakeful.worker w
+            where w.id in (select j.worker_id from wakeful.job j where j.id = any (ids)) order by w.id for no key update skip locked);
+    end if;
     rescued := wakeful.end_lapsed(ids, at);
     for lapsed in
         select w.* from wakeful.worker w
@@ -2698,9 +2793,13 @@ begin
             select j.id from wakeful.job j
             where j.state = 2 and j.worker_id = lapsed.id and j.lease_expires_at is null
             limit most - rescued for update skip locked);
-        -- Held ones count too: alone means that nothing else ran there.
-        alone := (select count(*) = 1 from wakeful.job j where j.state = 2 and j.worker_id = lapsed.id);
-        rescued := rescued + wakeful.end_crashed(ids, alone, pg_postmaster_start_time() > lapsed.beat_at, at);
+        -- Held ones count too, and such as were taken back since it was last heard of: alone means that nothing else ran there.
+        held := (select count(*) from wakeful.job j where j.state = 2 and j.worker_id = lapsed.id);
+        if held > cardinality(ids) then
+            update wakeful.worker w set taken_back_at = at where w.id = lapsed.id;
+        end if;
+        rescued := rescued + wakeful.end_crashed(ids, held = 1 and coalesce(lapsed.taken_back_at <= lapsed.beat_at, true),
+            pg_postmaster_start_time() > lapsed.beat_at, at);
         delete from wakeful.sleeper s where s.worker_id = lapsed.id;
         delete from wakeful.worker w where w.id = lapsed.id and not exists (
             select from wakeful.job j where j.state = 2 and j.worker_id = lapsed.id and j.lease_expires_at is null);
@@ -3077,14 +3176,18 @@ create function wakeful.leave_breaker_1(
 as $$
 declare
     at constant timestamptz := wakeful.now();
+    probed boolean := false;
 begin
-    if leave_breaker_1.succeeded is null then
-        -- It says nothing of the service: the next may try.
+    if probing or succeeded is null then
+        -- It is back, and the next may try. One that was let through before the breaker opened again is no probe any more.
+        perform wakeful.hold_breaker(name);
         delete from wakeful.probe p where p.breaker = leave_breaker_1.name and p.holder = leave_breaker_1.holder;
-    elsif leave_breaker_1.succeeded then
-        perform wakeful.note_successes(leave_breaker_1.name, at - started_ago, case when probing then 1 else 0 end, at);
-    else
-        perform wakeful.note_failures(leave_breaker_1.name, array[at - started_ago], probing, at);
+        probed := found and probing;
+    end if;
+    if succeeded then
+        perform wakeful.note_successes(name, at - started_ago, probed::integer, at);
+    elsif not succeeded then
+        perform wakeful.note_failures(name, array[at - started_ago], probed, at);
     end if;
 end
 $$;
@@ -3219,6 +3322,7 @@ begin
     end if;
     perform wakeful.rescue(spare => tend_line.worker_id);
     perform wakeful.expire();
+    perform wakeful.give_missing_turns(queues, tasks);
     return wakeful.promote(queues, tasks);
 end
 $$;
@@ -3273,6 +3377,11 @@ declare
     report wakeful.claimed_job;
 begin
     if done_ids is not null then
+        if lease is null then
+            -- Before its jobs, as when it leaves.
+            perform wakeful.hold_worker(worker_id);
+            held := true;
+        end if;
         report.refused := array(
             select r.id from wakeful.complete_1(worker_id, done_ids, done_epochs, done_results) r where r.refused = 'stale');
     end if;
@@ -3486,8 +3595,8 @@ $$;
 
 -- Takes slots and makes their jobs. Each firing has name, revision, last_slot (as it was read), slots (none: only the next
 -- is to be noted) and next_slot (null: none will come). Answers for each: fired, with the newest job; lost, when the schedule
--- was fired or changed by another meanwhile; busy, when someone holds what it needs; failed, with the reason: its job cannot
--- be, and its slots are passed over.
+-- was fired or changed by another meanwhile; busy, when someone holds what it needs, or, with the reason, when its queue is full; failed,
+-- with the reason: its job cannot be, and its slots are passed over.
 create function wakeful.fire_1(firings jsonb) returns table (name text, answer text, job_id uuid, jobs integer, problem text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
@@ -3514,6 +3623,10 @@ begin
         exception
             when lock_not_available then
                 answer := 'busy';
+            when sqlstate 'WF008' then
+                -- Its queue is full: the slot waits until there is room.
+                answer := 'busy';
+                problem := sqlerrm;
             when check_violation or data_exception or not_null_violation or sqlstate 'WF002' or sqlstate 'WF003' then
                 answer := 'failed';
                 problem := sqlerrm;
@@ -4720,8 +4833,9 @@ create function wakeful.switch_task(name text, enqueuing boolean, actor text def
 -- ==== 63_policy.sql
 -- Policies: what is said about breakers, tasks and queues. Workers say what their code declares; a person may say it in SQL.
 -- Promise: the last word holds, for every claim by anyone from its commit on. What is said anew and is the same writes nothing. Jobs that
---   a limit had parked are put back in line when it changes.
--- Locks: the rows of the policies; parked jobs of a task whose limit changes, skipping locked ones.
+--   a limit had parked are put back in line when it changes, and starts that an old rate had to wait for do not wait for a new one.
+-- Locks: rows of breakers that are changed, in the order of names; the rows of the policies; for tasks whose policy changes an advisory lock,
+--   which waits for claims that park or start parked jobs, then those jobs, then the gates.
 
 -- Says how a breaker judges; null keeps what it has, or the default. Its state stays as it is.
 create function wakeful.set_breaker(
@@ -4732,6 +4846,16 @@ create function wakeful.set_breaker(
 as $$
 #variable_conflict use_variable
 begin
+    -- A look first: one that is said anew must not be waited for by who settles.
+    if exists (
+        select from wakeful.breaker b
+        where b.name = set_breaker.name and b.threshold = coalesce(set_breaker.threshold, b.threshold)
+          and b.span = coalesce(set_breaker.span, b.span) and b.open_for = coalesce(set_breaker.open_for, b.open_for)
+          and b.open_cap = greatest(coalesce(set_breaker.open_cap, b.open_cap), b.open_for)
+          and b.probes = coalesce(set_breaker.probes, b.probes))
+    then
+        return;
+    end if;
     insert into wakeful.breaker as b (name, threshold, span, open_for, open_cap, probes, updated_at)
     values (name, coalesce(threshold, 5), coalesce(span, '60 seconds'), coalesce(open_for, '60 seconds'),
         coalesce(open_cap, greatest(interval '10 minutes', open_for)), coalesce(probes, 1), wakeful.now())
@@ -4739,11 +4863,10 @@ begin
     set threshold = coalesce(set_breaker.threshold, b.threshold), span = coalesce(set_breaker.span, b.span),
         open_for = coalesce(set_breaker.open_for, b.open_for),
         open_cap = greatest(coalesce(set_breaker.open_cap, b.open_cap), coalesce(set_breaker.open_for, b.open_for)),
-        probes = coalesce(set_breaker.probes, b.probes), updated_at = wakeful.now()
-        where (b.threshold, b.span, b.open_for, b.open_cap, b.probes) is distinct from (
-            coalesce(set_breaker.threshold, b.threshold), coalesce(set_breaker.span, b.span),
-            coalesce(set_breaker.open_for, b.open_for), coalesce(set_breaker.open_cap, b.open_cap),
-            coalesce(set_breaker.probes, b.probes));
+        probes = coalesce(set_breaker.probes, b.probes), updated_at = wakeful.now(),
+        -- One success at least is still to come, or it would be half-open for ever.
+        success_count = case when b.state = 'half_open' then least(b.success_count, coalesce(set_breaker.probes, b.probes) - 1)
+            else b.success_count end;
 end
 $$;
 
@@ -4754,6 +4877,19 @@ create function wakeful.set_task_policy(
     task text, breaker text default null, concurrency integer default null, rate double precision default null,
     per interval default '1 second', burst integer default null, key text default null) returns void
     language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if wakeful.say_of_task(task, breaker, concurrency, rate, per, burst, key) then
+        perform wakeful.begin_anew(array[task]);
+    end if;
+end
+$$;
+
+-- Writes the policy of a task; true when that changed it.
+create function wakeful.say_of_task(
+    task text, breaker text, concurrency integer, rate double precision, per interval, burst integer, key text) returns boolean
+    language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
@@ -4768,7 +4904,7 @@ begin
         perform wakeful.refuse('WF003', 'key is given without concurrency or rate', 'Give one of them, or no key.');
     end if;
     if num_nonnulls(breaker, concurrency, rate) = 0 then
-        delete from wakeful.task_policy p where p.task = set_task_policy.task;
+        delete from wakeful.task_policy p where p.task = say_of_task.task;
     else
         if breaker is not null then
             perform wakeful.set_breaker(breaker);
@@ -4782,10 +4918,7 @@ begin
             where (p.breaker, p.concurrency, p.every, p.burst, p.keyed_by, p.key_path) is distinct from
                 (excluded.breaker, excluded.concurrency, excluded.every, excluded.burst, excluded.keyed_by, excluded.key_path);
     end if;
-    if found then
-        perform wakeful.unpark(task);
-        perform pg_notify('wakeful', '{"look": true}');
-    end if;
+    return found;
 end
 $$;
 
@@ -4819,6 +4952,8 @@ begin
                 (excluded.concurrency, excluded.every, excluded.burst, excluded.fair, excluded.weights, excluded.ageing, excluded.max_pending);
     end if;
     if found then
+        perform wakeful.shorten_waits(array[wakeful.queue_gate(queue)], every,
+            (select r.burst from wakeful.queue_policy r where r.queue = set_queue_policy.queue));
         insert into wakeful.queue_depth (queue, pending, counted_at) values (queue, 0, '-infinity') on conflict do nothing;
         perform wakeful.give_turns(array(
             select j.id from wakeful.job j
@@ -4848,21 +4983,45 @@ create function wakeful.default_burst(every interval) returns integer
     language sql immutable parallel safe
     return greatest(1, floor(0.1 / extract(epoch from every)))::integer;
 
--- Puts the parked jobs of a task back in line.
-create function wakeful.unpark(task text) returns void
+-- Tasks of which something else is said now: their parked jobs are put back in line, their gates follow the new rate, and everyone looks. All
+-- claims that go by the old policy and park jobs are over before it begins, and all jobs come before all gates, as in a claim.
+create function wakeful.begin_anew(tasks text[]) returns void
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
+#variable_conflict use_column
+declare
+    changed text;
 begin
-    delete from wakeful.freed_slot f where f.task = unpark.task;
-    delete from wakeful.gate g where g.task = unpark.task and g.arrives_at is null;
-    update wakeful.gate g set wake_at = null where g.task = unpark.task and g.wake_at is not null;
+    foreach changed in array array(select t.task from unnest(begin_anew.tasks) t(task) order by t.task) loop
+        perform pg_advisory_xact_lock(hashtextextended('wakeful.keyed ' || changed, 0));
+    end loop;
     update wakeful.job j set limit_key = null
     where j.id in (
-        select p.id from wakeful.job p
-        where p.limit_key is not null and p.state = 1 and starts_with(p.limit_key, wakeful.key_gate(unpark.task, ''))
-        for update skip locked);
+        select p.id from wakeful.job p join unnest(begin_anew.tasks) t(task) on starts_with(p.limit_key, wakeful.key_gate(t.task, ''))
+        where p.limit_key is not null and p.state = 1 order by p.id for update of p);
+    delete from wakeful.freed_slot f where f.task = any (begin_anew.tasks);
+    delete from wakeful.gate g where g.task = any (begin_anew.tasks) and g.arrives_at is null;
+    update wakeful.gate g set wake_at = null where g.task = any (begin_anew.tasks) and g.wake_at is not null;
+    perform wakeful.shorten_waits(array(select g.key from wakeful.gate g where g.task = t.task), p.every, p.burst)
+    from unnest(begin_anew.tasks) t(task) left join wakeful.task_policy p on p.task = t.task;
+    perform pg_notify('wakeful', '{"look": true}');
+end
+$$;
+
+-- Gates whose rate has changed: nobody waits longer than one who has just used up the new one. No rate: what was paid is forgotten.
+create function wakeful.shorten_waits(keys text[], every interval, burst integer) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if shorten_waits.every is null then
+        delete from wakeful.gate g where g.key = any (shorten_waits.keys);
+    else
+        update wakeful.gate g set arrives_at = wakeful.now() + shorten_waits.burst * shorten_waits.every
+        where g.key = any (shorten_waits.keys) and g.arrives_at > wakeful.now() + shorten_waits.burst * shorten_waits.every;
+    end if;
 end
 $$;
 
@@ -4873,19 +5032,33 @@ create function wakeful.declare_1(tasks text[], breakers jsonb, task_policies js
     set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
+declare
+    changed text[];
 begin
-    perform wakeful.set_breaker(b.key, (b.value ->> 'threshold')::integer, (b.value ->> 'span')::interval,
-        (b.value ->> 'open_for')::interval, (b.value ->> 'open_cap')::interval, (b.value ->> 'probes')::integer)
-    from jsonb_each(breakers) b;
-    perform wakeful.set_task_policy(t.task, p.said ->> 'breaker', (p.said ->> 'concurrency')::integer,
-        (p.said ->> 'rate')::double precision, (p.said ->> 'per')::interval, (p.said ->> 'burst')::integer, p.said ->> 'key')
-    from (select t.task from unnest(tasks) t(task) order by t.task) t
-    cross join lateral (select task_policies -> t.task as said) p
-    where p.said is not null or exists (select from wakeful.task_policy h where h.task = t.task);
+    -- In the order in which settlements take them; those that only a task tells of are made here too.
+    perform wakeful.set_breaker(b.name, (b.said ->> 'threshold')::integer, (b.said ->> 'span')::interval,
+        (b.said ->> 'open_for')::interval, (b.said ->> 'open_cap')::interval, (b.said ->> 'probes')::integer)
+    from (
+        select n.name, breakers -> n.name as said
+        from (
+            select jsonb_object_keys(breakers) as name
+            union
+            select p.value ->> 'breaker' from jsonb_each(task_policies) p where p.key = any (tasks)
+        ) n
+        where n.name is not null order by n.name
+    ) b;
+    changed := array(
+        select t.task
+        from (select t.task from unnest(tasks) t(task) order by t.task) t
+        cross join lateral (select task_policies -> t.task as said) p
+        where (p.said is not null or exists (select from wakeful.task_policy h where h.task = t.task))
+          and wakeful.say_of_task(t.task, p.said ->> 'breaker', (p.said ->> 'concurrency')::integer,
+            (p.said ->> 'rate')::double precision, (p.said ->> 'per')::interval, (p.said ->> 'burst')::integer, p.said ->> 'key'));
+    perform wakeful.begin_anew(changed) where changed <> '{}';
     perform wakeful.set_queue_policy(q.key, (q.value ->> 'concurrency')::integer, (q.value ->> 'rate')::double precision,
         (q.value ->> 'per')::interval, (q.value ->> 'burst')::integer, coalesce((q.value ->> 'fair')::boolean, false),
         coalesce(q.value -> 'weights', '{}'), (q.value ->> 'ageing')::interval, (q.value ->> 'max_pending')::integer)
-    from jsonb_each(queue_policies) q;
+    from (select q.key, q.value from jsonb_each(queue_policies) q order by q.key) q;
 end
 $$;
 
@@ -5371,7 +5544,8 @@ $$;
 -- ==== 72_metrics.sql
 -- Metrics: runs are measured as they are settled, folded, rolled up, and read.
 -- Promise: what is read is exact in its counts, deltas that are not folded yet included; percentiles are right to within a
---   tenth. Counts by minute are kept for six hours, by hour for two weeks, by day for 400 days.
+--   tenth. Counts by minute are kept for six hours, by hour for two weeks, by day for 400 days: since then is since the beginning of the
+--   minute, hour or day in which it lies.
 -- Locks: measuring locks nothing; folding and rolling up take an advisory lock, and whoever does not get it leaves it be.
 
 -- Measures runs that did not simply complete: those take the short way in complete_1.
@@ -5510,7 +5684,8 @@ begin
 end
 $$;
 
--- One row a task that ran since then: its runs by outcome, and percentiles of run and queue time in seconds.
+-- One row a task that ran since then: its runs by outcome, and the average and percentiles of run and queue time in seconds, of those that
+-- were not snoozed, released or cancelled.
 create function wakeful.task_metrics(since timestamptz default null, of_task text default null)
     returns table (
         task text, completed bigint, failed bigint, dead bigint, others bigint, average_seconds double precision,
@@ -5525,7 +5700,7 @@ begin
     with part as (
         select m.task, m.outcome, m.measure, b.bucket, b.runs, b.seconds from wakeful.metric m
         cross join lateral unnest(m.buckets, m.runs, m.seconds) b(bucket, runs, seconds)
-        where (task_metrics.since is null or m.at >= date_trunc('minute', task_metrics.since))
+        where (task_metrics.since is null or m.at >= date_trunc(m.grain, task_metrics.since, 'UTC'))
           and (task_metrics.of_task is null or m.task = task_metrics.of_task)
         union all
         select d.task, d.outcome, s.measure, s.bucket, d.runs, s.seconds from wakeful.metric_delta d
@@ -5546,7 +5721,8 @@ begin
         select p.task, sum(p.runs) filter (where p.outcome = 'completed') as completed,
             sum(p.runs) filter (where p.outcome = 'failed') as failed, sum(p.runs) filter (where p.outcome = 'dead') as dead,
             sum(p.runs) filter (where p.outcome not in ('completed', 'failed', 'dead')) as others,
-            sum(p.seconds) / nullif(sum(p.runs), 0) as average
+            sum(p.seconds) filter (where p.outcome in ('completed', 'failed', 'dead'))
+                / sum(p.runs) filter (where p.outcome in ('completed', 'failed', 'dead')) as average
         from part p where p.measure = 'run' group by p.task
     )
     select c.task, coalesce(c.completed, 0)::bigint, coalesce(c.failed, 0)::bigint, coalesce(c.dead, 0)::bigint,
@@ -5570,7 +5746,7 @@ begin
     return query
     select coalesce(sum(r.completed + r.failed + r.dead), 0)::bigint, coalesce(sum(r.completed), 0)::bigint,
         coalesce(sum(r.failed + r.dead), 0)::bigint,
-        coalesce(sum(r.average_seconds * (r.completed + r.failed + r.dead)), 0), (
+        coalesce(sum(coalesce(r.average_seconds, 0) * (r.completed + r.failed + r.dead)), 0), (
             select coalesce(jsonb_object_agg(c.name, c.number), '{}') from (
                 select c.name, sum(c.number) as number from (
                     select c.day, c.task, c.name, c.number from wakeful.counter c
@@ -6207,6 +6383,8 @@ create function wakeful.watch_1(rules jsonb, every interval)
     returns table (rule text, subject text, number double precision, threshold double precision, fired boolean, details jsonb)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
+    -- A moment is kept as a text.
+    set datestyle = 'ISO'
 as $$
 #variable_conflict use_column
 declare

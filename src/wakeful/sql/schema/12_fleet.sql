@@ -10,6 +10,8 @@ create table wakeful.worker (
     started_at       timestamptz not null,
     beat_at          timestamptz not null,
     lease_expires_at timestamptz not null,
+    -- When one of its jobs was last taken back: after its last beat, those that are left had company.
+    taken_back_at    timestamptz,
     details          jsonb,
     constraint worker_pkey primary key (id)
 ) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);

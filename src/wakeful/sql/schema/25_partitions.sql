@@ -46,7 +46,8 @@ begin
 end
 $$;
 
--- Drops whole days that ended more than `keep` ago, and their counts; returns how many it dropped.
+-- Drops whole days that ended more than `keep` ago, and their counts; returns how many it dropped. Of such days, jobs that are in no
+-- partition of their own (imported ones, for instance) are deleted, ten thousand in a call.
 -- Locks: access exclusive on finished_job, for as long as a DROP takes; gives up after 50 ms when someone reads.
 create function wakeful.drop_days(keep interval) returns integer
     language plpgsql security definer
@@ -81,6 +82,15 @@ begin
             when lock_not_available then exit;
         end;
     end loop;
+    with gone as (
+        delete from wakeful.finished_job_default f
+        where f.ctid = any (array(
+            select o.ctid from wakeful.finished_job_default o
+            where o.finished_at < date_trunc('day', wakeful.now() - drop_days.keep, 'UTC') limit 10000 for update skip locked))
+        returning f.finished_at, f.task, f.state
+    )
+    insert into wakeful.tally_delta (day, task, state, jobs)
+    select wakeful.day_of(g.finished_at), g.task, g.state, -count(*) from gone g group by 1, 2, 3;
     return dropped;
 end
 $$;

@@ -60,7 +60,7 @@ $$;
 -- How many starts the rate of a gate allows now: one every `every`, `burst` at once.
 create function wakeful.tokens(arrives_at timestamptz, every interval, burst integer, at timestamptz) returns integer
     language sql immutable parallel safe
-    return burst - ceil(extract(epoch from greatest(arrives_at - at, interval '0')) / extract(epoch from every))::integer;
+    return burst - least(ceil(extract(epoch from greatest(arrives_at - at, interval '0')) / extract(epoch from every)), 2000000000)::integer;
 
 -- The seconds until it allows one.
 create function wakeful.token_in(arrives_at timestamptz, every interval, burst integer, at timestamptz) returns double precision

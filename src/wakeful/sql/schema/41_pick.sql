@@ -2,7 +2,8 @@
 -- Promise: in the order of the line, as far as the gates allow. Jobs behind a gate of a whole task, queue or breaker stay in line, and their
 --   range of the index is not read while it is shut. Jobs behind the full gate of a key are parked: taken out of line once,
 --   and found by their key when a slot comes free. So nobody walks over the same blocked jobs again and again.
--- Locks: gates (see there); the jobs that are picked or parked, skipping locked ones.
+-- Locks: gates (see there); the jobs that are picked or parked, skipping locked ones; an advisory lock, shared, for each task of which jobs are
+--   parked or were.
 
 -- A job that may start. `rank` and `place` say where it stands among jobs of other tasks, `ordinal` among those picked with it,
 -- `line_rank` is its own. `key` is the gate of its key.
@@ -83,14 +84,17 @@ begin
 end
 $$;
 
--- The first jobs parked behind these keys, as many of each as there is room for.
-create function wakeful.parked_heads(states wakeful.gate_state[], pairs wakeful.steered_pair[], want integer) returns wakeful.pick[]
+-- The first jobs of these pairs that are parked behind these keys, as many of each as there is room for.
+create function wakeful.parked_heads(states wakeful.gate_state[], pairs wakeful.steered_pair[], want integer, at timestamptz)
+    returns wakeful.pick[]
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_sort = off
 as $$
 #variable_conflict use_column
+declare
+    queues constant text[] := array(select distinct p.queue from unnest(pairs) p);
 begin
     return array(
         select row(h.id, h.queue, h.task, h.rank, h.ready_at, row_number() over (order by h.rank, h.line_place, h.id) - 1000000,
@@ -99,7 +103,9 @@ begin
         cross join lateral (
             select j.id, j.queue, j.task, j.rank, j.ready_at, j.turn, coalesce(j.turn, j.ready_at) as line_place
             from wakeful.job j
-            where j.limit_key = s.name and j.state = 1
+            where j.limit_key = s.name and j.state = 1 and (j.expires_at is null or j.expires_at > parked_heads.at)
+              -- Others of the key may be in a queue that is paused, or that this claim does not serve.
+              and j.queue::text = any (queues)
             order by j.rank, coalesce(j.turn, j.ready_at), j.id
             limit least(s.room, want)
         ) h
@@ -229,16 +235,43 @@ begin
 end
 $$;
 
--- Takes the gates of keys behind which jobs are parked that may start: a slot came free, or the rate allows one.
-create function wakeful.revive(tasks text[], most integer, at timestamptz, out keys text[], out key_tasks text[])
+-- Holds off a change of what is said of these tasks to the end of the transaction, and returns those whose keys are still as the pairs
+-- have it: what is parked behind the key of a limit that is gone would be looked for by nobody. Nobody waits: who changes a policy
+-- is soon done.
+create function wakeful.keep_keyed(pairs wakeful.steered_pair[], tasks text[]) returns text[]
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    held constant text[] := array(
+        select distinct t.task from unnest(tasks) t(task)
+        where pg_try_advisory_xact_lock_shared(hashtextextended('wakeful.keyed ' || t.task, 0)));
+begin
+    -- A later statement than the one that held it off.
+    return array(
+        select p.task from wakeful.task_policy p
+        where p.task = any (held) and exists (
+            select from unnest(pairs) s where s.task = p.task and (s.keyed_by, s.key_path) is not distinct from (p.keyed_by, p.key_path)));
+end
+$$;
+
+-- Takes the gates of keys behind which jobs are parked that may start: a slot came free, or the rate allows one. busy: someone else
+-- has one of them.
+create function wakeful.revive(
+    pairs wakeful.steered_pair[], most integer, at timestamptz, out keys text[], out key_tasks text[], out busy boolean)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
+    tasks constant text[] := array(select distinct p.task from unnest(pairs) p where p.keyed_by is not null);
+    kept text[];
     taken text[];
+    found_keys integer;
 begin
+    busy := false;
     select array_agg(k.key), array_agg(k.task) into keys, key_tasks
     from (
         select distinct f.key, f.task from (
@@ -255,9 +288,12 @@ begin
         key_tasks := '{}';
         return;
     end if;
-    taken := wakeful.take_gates(keys);
+    found_keys := cardinality(keys);
+    kept := wakeful.keep_keyed(pairs, key_tasks);
+    taken := wakeful.take_gates(array(select k.key from unnest(keys, key_tasks) k(key, task) where k.task = any (kept)));
     select coalesce(array_agg(k.key), '{}'), coalesce(array_agg(k.task), '{}') into keys, key_tasks
     from unnest(keys, key_tasks) k(key, task) where k.key = any (taken);
+    busy := cardinality(keys) < found_keys;
     delete from wakeful.freed_slot f where f.task = any (key_tasks) and f.key = any (keys);
 end
 $$;
@@ -283,6 +319,8 @@ declare
     look constant integer := greatest(most + 16, 32);
     looked integer;
     tried integer;
+    kept text[];
+    missed boolean := false;
 begin
     made := row('{}', '{}', '{}', false, false);
     if limited and current_setting('transaction_isolation') <> 'read committed' then
@@ -291,8 +329,7 @@ begin
     elsif limited then
         gates := wakeful.gates_of(pairs, at);
         if free > 0 and not alone then
-            select r.keys, r.key_tasks into made.keys, made.key_tasks
-            from wakeful.revive(array(select distinct p.task from unnest(pairs) p where p.keyed_by is not null), 64, at) r;
+            select r.keys, r.key_tasks, r.busy into made.keys, made.key_tasks, missed from wakeful.revive(pairs, 64, at) r;
             gates := gates || wakeful.gate_states(made.keys, made.key_tasks, null, at);
         end if;
     end if;
@@ -311,7 +348,7 @@ begin
         end if;
         if round = 1 and made.keys <> '{}' then
             fresh := array(
-                select c from (select u.* from unnest(fresh) u union all select u.* from unnest(wakeful.parked_heads(gates, pairs, most)) u) c
+                select c from (select u.* from unnest(fresh) u union all select u.* from unnest(wakeful.parked_heads(gates, pairs, most, at)) u) c
                 order by c.rank, c.place, c.ordinal);
         end if;
         exit when fresh = '{}';
@@ -324,6 +361,9 @@ begin
             made.picks := made.picks || wakeful.lock_picks(passing.passed, cardinality(passing.passed));
             made.held_back := made.held_back or passing.cut;
             if passing.parked <> '{}' and not alone then
+                kept := wakeful.keep_keyed(pairs, array(select c.task from unnest(passing.parked) c));
+                missed := missed or exists (select from unnest(passing.parked) c where c.task <> all (kept));
+                passing.parked := array(select c from unnest(passing.parked) c where c.task = any (kept));
                 perform wakeful.park(passing.parked, at);
                 -- Always a row, also where all of them are known: none would leave the keys null, and their marks forgotten.
                 select made.keys || coalesce(array_agg(k.key), '{}'), made.key_tasks || coalesce(array_agg(k.task), '{}')
@@ -341,7 +381,7 @@ begin
         seen := seen || array(select c.id from unnest(fresh[1:tried]) c);
         made.busy := round = 8;
     end loop;
-    made.busy := made.busy or exists (select from unnest(gates) g where g.busy);
+    made.busy := made.busy or missed or exists (select from unnest(gates) g where g.busy);
     return made;
 end
 $$;

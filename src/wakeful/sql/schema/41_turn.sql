@@ -84,6 +84,40 @@ begin
 end
 $$;
 
+-- Gives turns to jobs in line of fair queues that have none: they ran, or were being enqueued, when their queue became fair. By their real
+-- time they stand behind all others, where a look finds them, and would wait for as long as others come.
+create function wakeful.give_missing_turns(queues text[], tasks text[]) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+    ids uuid[];
+begin
+    if not exists (select from wakeful.queue_policy r where r.fair) then
+        return;
+    end if;
+    ids := array(
+        select h.id
+        from unnest(queues) q(queue)
+        join wakeful.queue_policy r on r.queue = q.queue and r.fair
+        cross join unnest(tasks) t(task)
+        cross join lateral unnest(wakeful.ranks_in(q.queue, t.task)) k(rank)
+        cross join lateral (
+            select j.id from wakeful.job j
+            where j.queue = q.queue and j.task = t.task and j.state = 1 and j.limit_key is null and j.rank = k.rank
+              -- Turns are counted from the year 2000 on, a thousand a second.
+              and coalesce(j.turn, j.ready_at) > '2010-01-01 00:00:00+00' and j.turn is null
+            order by coalesce(j.turn, j.ready_at), j.id limit 1000 for update skip locked
+        ) h);
+    if ids <> '{}' then
+        perform wakeful.give_turns(ids);
+    end if;
+end
+$$;
+
 -- Moves the clocks of fair queues on to the turns that have been taken.
 create function wakeful.advance_turns(picks wakeful.pick[]) returns void
     language plpgsql volatile
@@ -102,7 +136,10 @@ begin
         if found then
             update wakeful.fair_clock c set turn = reached.turn
             where c.queue = reached.queue and c.rank = reached.rank and c.turn < reached.turn;
-        elsif not exists (select from wakeful.fair_clock c where c.queue = reached.queue and c.rank = reached.rank) then
+        -- Two who begin several clocks, each in an order of its own, would wait for each other.
+        elsif not exists (select from wakeful.fair_clock c where c.queue = reached.queue and c.rank = reached.rank)
+            and pg_try_advisory_xact_lock(hashtextextended('wakeful.clocks', 0))
+        then
             insert into wakeful.fair_clock (queue, rank, turn) values (reached.queue, reached.rank, reached.turn)
             on conflict on constraint fair_clock_pkey do nothing;
         end if;

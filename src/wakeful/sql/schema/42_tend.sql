@@ -85,13 +85,19 @@ declare
     at constant timestamptz := wakeful.now();
     lapsed wakeful.worker;
     ids uuid[];
-    alone boolean;
+    held integer;
     rescued integer := 0;
 begin
     ids := array(
         select j.id from wakeful.job j
         where j.state = 2 and j.lease_expires_at is not null and j.lease_expires_at <= at
         order by j.lease_expires_at, j.id limit most for update skip locked);
+    if ids <> '{}' then
+        update wakeful.worker w set taken_back_at = at
+        where w.id in (
+            select w.id from wakeful.worker w
+            where w.id in (select j.worker_id from wakeful.job j where j.id = any (ids)) order by w.id for no key update skip locked);
+    end if;
     rescued := wakeful.end_lapsed(ids, at);
     for lapsed in
         select w.* from wakeful.worker w
@@ -103,9 +109,13 @@ begin
             select j.id from wakeful.job j
             where j.state = 2 and j.worker_id = lapsed.id and j.lease_expires_at is null
             limit most - rescued for update skip locked);
-        -- Held ones count too: alone means that nothing else ran there.
-        alone := (select count(*) = 1 from wakeful.job j where j.state = 2 and j.worker_id = lapsed.id);
-        rescued := rescued + wakeful.end_crashed(ids, alone, pg_postmaster_start_time() > lapsed.beat_at, at);
+        -- Held ones count too, and such as were taken back since it was last heard of: alone means that nothing else ran there.
+        held := (select count(*) from wakeful.job j where j.state = 2 and j.worker_id = lapsed.id);
+        if held > cardinality(ids) then
+            update wakeful.worker w set taken_back_at = at where w.id = lapsed.id;
+        end if;
+        rescued := rescued + wakeful.end_crashed(ids, held = 1 and coalesce(lapsed.taken_back_at <= lapsed.beat_at, true),
+            pg_postmaster_start_time() > lapsed.beat_at, at);
         delete from wakeful.sleeper s where s.worker_id = lapsed.id;
         delete from wakeful.worker w where w.id = lapsed.id and not exists (
             select from wakeful.job j where j.state = 2 and j.worker_id = lapsed.id and j.lease_expires_at is null);

@@ -292,14 +292,18 @@ create function wakeful.leave_breaker_1(
 as $$
 declare
     at constant timestamptz := wakeful.now();
+    probed boolean := false;
 begin
-    if leave_breaker_1.succeeded is null then
-        -- It says nothing of the service: the next may try.
+    if probing or succeeded is null then
+        -- It is back, and the next may try. One that was let through before the breaker opened again is no probe any more.
+        perform wakeful.hold_breaker(name);
         delete from wakeful.probe p where p.breaker = leave_breaker_1.name and p.holder = leave_breaker_1.holder;
-    elsif leave_breaker_1.succeeded then
-        perform wakeful.note_successes(leave_breaker_1.name, at - started_ago, case when probing then 1 else 0 end, at);
-    else
-        perform wakeful.note_failures(leave_breaker_1.name, array[at - started_ago], probing, at);
+        probed := found and probing;
+    end if;
+    if succeeded then
+        perform wakeful.note_successes(name, at - started_ago, probed::integer, at);
+    elsif not succeeded then
+        perform wakeful.note_failures(name, array[at - started_ago], probed, at);
     end if;
 end
 $$;

@@ -79,6 +79,7 @@ begin
     end if;
     perform wakeful.rescue(spare => tend_line.worker_id);
     perform wakeful.expire();
+    perform wakeful.give_missing_turns(queues, tasks);
     return wakeful.promote(queues, tasks);
 end
 $$;
@@ -133,6 +134,11 @@ declare
     report wakeful.claimed_job;
 begin
     if done_ids is not null then
+        if lease is null then
+            -- Before its jobs, as when it leaves.
+            perform wakeful.hold_worker(worker_id);
+            held := true;
+        end if;
         report.refused := array(
             select r.id from wakeful.complete_1(worker_id, done_ids, done_epochs, done_results) r where r.refused = 'stale');
     end if;

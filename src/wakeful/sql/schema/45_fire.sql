@@ -64,8 +64,8 @@ $$;
 
 -- Takes slots and makes their jobs. Each firing has name, revision, last_slot (as it was read), slots (none: only the next
 -- is to be noted) and next_slot (null: none will come). Answers for each: fired, with the newest job; lost, when the schedule
--- was fired or changed by another meanwhile; busy, when someone holds what it needs; failed, with the reason: its job cannot
--- be, and its slots are passed over.
+-- was fired or changed by another meanwhile; busy, when someone holds what it needs, or, with the reason, when its queue is full; failed,
+-- with the reason: its job cannot be, and its slots are passed over.
 create function wakeful.fire_1(firings jsonb) returns table (name text, answer text, job_id uuid, jobs integer, problem text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
@@ -92,6 +92,10 @@ begin
         exception
             when lock_not_available then
                 answer := 'busy';
+            when sqlstate 'WF008' then
+                -- Its queue is full: the slot waits until there is room.
+                answer := 'busy';
+                problem := sqlerrm;
             when check_violation or data_exception or not_null_violation or sqlstate 'WF002' or sqlstate 'WF003' then
                 answer := 'failed';
                 problem := sqlerrm;

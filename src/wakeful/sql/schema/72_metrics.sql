@@ -1,6 +1,7 @@
 -- Metrics: runs are measured as they are settled, folded, rolled up, and read.
 -- Promise: what is read is exact in its counts, deltas that are not folded yet included; percentiles are right to within a
---   tenth. Counts by minute are kept for six hours, by hour for two weeks, by day for 400 days.
+--   tenth. Counts by minute are kept for six hours, by hour for two weeks, by day for 400 days: since then is since the beginning of the
+--   minute, hour or day in which it lies.
 -- Locks: measuring locks nothing; folding and rolling up take an advisory lock, and whoever does not get it leaves it be.
 
 -- Measures runs that did not simply complete: those take the short way in complete_1.
@@ -139,7 +140,8 @@ begin
 end
 $$;
 
--- One row a task that ran since then: its runs by outcome, and percentiles of run and queue time in seconds.
+-- One row a task that ran since then: its runs by outcome, and the average and percentiles of run and queue time in seconds, of those that
+-- were not snoozed, released or cancelled.
 create function wakeful.task_metrics(since timestamptz default null, of_task text default null)
     returns table (
         task text, completed bigint, failed bigint, dead bigint, others bigint, average_seconds double precision,
@@ -154,7 +156,7 @@ begin
     with part as (
         select m.task, m.outcome, m.measure, b.bucket, b.runs, b.seconds from wakeful.metric m
         cross join lateral unnest(m.buckets, m.runs, m.seconds) b(bucket, runs, seconds)
-        where (task_metrics.since is null or m.at >= date_trunc('minute', task_metrics.since))
+        where (task_metrics.since is null or m.at >= date_trunc(m.grain, task_metrics.since, 'UTC'))
           and (task_metrics.of_task is null or m.task = task_metrics.of_task)
         union all
         select d.task, d.outcome, s.measure, s.bucket, d.runs, s.seconds from wakeful.metric_delta d
@@ -175,7 +177,8 @@ begin
         select p.task, sum(p.runs) filter (where p.outcome = 'completed') as completed,
             sum(p.runs) filter (where p.outcome = 'failed') as failed, sum(p.runs) filter (where p.outcome = 'dead') as dead,
             sum(p.runs) filter (where p.outcome not in ('completed', 'failed', 'dead')) as others,
-            sum(p.seconds) / nullif(sum(p.runs), 0) as average
+            sum(p.seconds) filter (where p.outcome in ('completed', 'failed', 'dead'))
+                / sum(p.runs) filter (where p.outcome in ('completed', 'failed', 'dead')) as average
         from part p where p.measure = 'run' group by p.task
     )
     select c.task, coalesce(c.completed, 0)::bigint, coalesce(c.failed, 0)::bigint, coalesce(c.dead, 0)::bigint,
@@ -199,7 +202,7 @@ begin
     return query
     select coalesce(sum(r.completed + r.failed + r.dead), 0)::bigint, coalesce(sum(r.completed), 0)::bigint,
         coalesce(sum(r.failed + r.dead), 0)::bigint,
-        coalesce(sum(r.average_seconds * (r.completed + r.failed + r.dead)), 0), (
+        coalesce(sum(coalesce(r.average_seconds, 0) * (r.completed + r.failed + r.dead)), 0), (
             select coalesce(jsonb_object_agg(c.name, c.number), '{}') from (
                 select c.name, sum(c.number) as number from (
                     select c.day, c.task, c.name, c.number from wakeful.counter c

@@ -47,6 +47,8 @@ create function wakeful.watch_1(rules jsonb, every interval)
     returns table (rule text, subject text, number double precision, threshold double precision, fired boolean, details jsonb)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
+    -- A moment is kept as a text.
+    set datestyle = 'ISO'
 as $$
 #variable_conflict use_column
 declare
