@@ -158,3 +158,25 @@ def blocked(db: Session) -> list[dict[str, object]]:
         "select pid from pg_stat_activity where datname = current_database() and application_name = 'wakeful'"
         " and cardinality(pg_blocking_pids(pid)) > 0",
     )
+
+
+async def test_flights_that_are_cancelled_before_they_begin_leave_their_seats_to_others(app: Wakeful) -> None:
+    for _ in range(3):
+        caller = asyncio.create_task(app.aenqueue("t"))
+        await asyncio.sleep(0)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.wait(others)
+        assert caller.cancelled()
+    async with asyncio.timeout(20):
+        assert await app.aenqueue("t")
+
+
+async def test_who_waits_for_a_flight_that_never_began_is_taken_by_the_next(app: Wakeful) -> None:
+    caller = asyncio.create_task(app.aenqueue("t"))
+    await asyncio.sleep(0)
+    [flight] = [task for task in asyncio.all_tasks() if task.get_name() == "wakeful enqueue"]
+    flight.cancel()
+    async with asyncio.timeout(20):
+        assert await caller

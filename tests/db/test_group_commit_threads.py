@@ -54,7 +54,8 @@ def test_threads_that_wait_share_a_commit(app: Wakeful, db: Session, database: D
         ids = [call.result() for call in calls]
     assert len(set(ids)) == 8
     transactions = query(db, "select distinct xmin::text from wakeful.job where task = 't'")
-    assert len(transactions) <= 3
+    # Two that were the first to fly, those who waited for them, and who came after that.
+    assert len(transactions) <= 4
 
 
 def test_one_bad_row_fails_alone_with_its_own_error(app: Wakeful, db: Session) -> None:

@@ -15,10 +15,14 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.db.cut_link import CutLink
+from tests.sessions import until
 from wakeful.database import shelf
 from wakeful.database.async_pool import AsyncPool
+from wakeful.database.line import AsyncLine
 from wakeful.database.migrations import acheck_compatible, check_compatible
 from wakeful.database.pool import Pool
+from wakeful.database.room import Room
+from wakeful.statements.statement import Statement
 from wakeful.testing import Database
 from wakeful.values.errors import DatabaseUnavailable, SchemaMismatch
 
@@ -361,3 +365,138 @@ def test_what_is_in_use_when_the_pool_is_closed_ends_when_it_comes_back(database
         pool.close()
         assert conn.execute("select 1").fetchone() == (1,)
     gone_within(database, 5)
+
+
+def test_who_waits_longest_is_next(database: Database) -> None:
+    pool = Pool(database.dsn, size=1)
+    came = threading.Event()
+
+    def wait() -> None:
+        with pool.connection():
+            came.set()
+
+    waiter = threading.Thread(target=wait)
+    try:
+        with pool.connection():
+            waiter.start()
+            until(lambda: len(pool._room._line) == 1)
+        # Whoever has just left it must not be in again before those who waited.
+        with pool.connection():
+            assert came.is_set()
+    finally:
+        waiter.join()
+        pool.close()
+
+
+def test_a_turn_that_nobody_takes_any_more_goes_to_the_next() -> None:
+    room = Room(1)
+    assert room.acquire(timeout=0)
+    assert not room.acquire(timeout=0.01)
+    room.release()
+    assert room.acquire(timeout=0)
+    assert not room.acquire(timeout=0)
+
+
+def test_threads_that_wait_for_the_first_connection_fail_together(database: Database) -> None:
+    tried: list[None] = []
+
+    def refuse(_: object) -> None:
+        tried.append(None)
+        time.sleep(0.3)
+        raise DatabaseUnavailable("No.")
+
+    pool = Pool(database.dsn, check=refuse)
+
+    def work(_: int) -> str:
+        with pytest.raises(DatabaseUnavailable) as caught, pool.connection():
+            raise AssertionError("There is a connection.")
+        return str(caught.value)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(work, range(8))) == ["No."] * 8
+    # One of them may have come too late to wait for the first.
+    assert len(tried) <= 2
+
+
+async def test_tasks_that_wait_for_the_first_connection_fail_together(database: Database) -> None:
+    tried: list[None] = []
+
+    async def refuse(_: object) -> None:
+        tried.append(None)
+        await asyncio.sleep(0.05)
+        raise DatabaseUnavailable("No.")
+
+    pool = AsyncPool(database.dsn, check=refuse)
+
+    async def work() -> None:
+        async with pool.connection():
+            pass
+
+    failed = await asyncio.gather(*(work() for _ in range(8)), return_exceptions=True)
+    assert [str(one) for one in failed] == ["No."] * 8
+    assert len(tried) == 1
+    # Who comes now tries anew.
+    with pytest.raises(DatabaseUnavailable):
+        await work()
+    assert len(tried) == 2
+
+
+async def test_a_task_that_was_cancelled_while_it_connected_keeps_no_connection(database: Database) -> None:
+    pool = AsyncPool(database.dsn, size=8)
+    async with pool.connection():
+        pass
+
+    async def work() -> None:
+        async with pool.connection() as conn:
+            # Not put back: the next one connects again.
+            await conn.execute("begin")
+
+    cancelled = []
+    for n in range(40):
+        task = asyncio.create_task(work())
+        asyncio.get_running_loop().call_later(0.001 + n * 0.0002, task.cancel)
+        await asyncio.wait([task])
+        cancelled.append(task)
+    pool.close()
+    with database.connect() as conn:
+        until(lambda: conn.execute(OPEN).fetchone() == (0,))
+    assert len(cancelled) == 40
+
+
+def test_a_connection_that_would_begin_a_transaction_is_not_handed_on(database: Database) -> None:
+    pool = Pool(database.dsn)
+    try:
+        with pool.connection() as conn:
+            conn.autocommit = False
+            conn.execute("create table kept (n int)")
+            conn.commit()
+        with pool.connection() as conn:
+            conn.execute("insert into kept values (1)")
+        with database.connect() as conn:
+            assert conn.execute("select count(*) from kept").fetchone() == (1,)
+    finally:
+        pool.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_that_leaves_a_block_leaves_its_parents_connection_alone(database: Database) -> None:
+    pool = Pool(database.dsn)
+    with pool.connection() as conn:
+        conn.execute("begin")
+        child = os.fork()
+        if child:
+            assert os.waitpid(child, 0)[1] == 0
+            assert conn.execute("select 1").fetchone() == (1,)
+    if not child:
+        os._exit(0)
+    pool.close()
+
+
+async def test_two_who_use_a_line_share_its_connection(database: Database) -> None:
+    line = AsyncLine(database.dsn, name="line")
+    one = Statement("select 1", {}, lambda rows: rows[0][0])
+    assert await asyncio.gather(*(line.run(one) for _ in range(4))) == [1] * 4
+    with database.connect() as conn:
+        named = "select count(*) from pg_stat_activity where application_name = 'line'"
+        assert conn.execute(named).fetchone() == (1,)
+    await line.close()

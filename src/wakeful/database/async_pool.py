@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from copy import copy
 from typing import Any
 from weakref import finalize
 
@@ -82,14 +83,26 @@ class AsyncPool:
 
     def _forget_closed_loops(self) -> None:
         for loop in [loop for loop in list(self._loops) if loop.is_closed()]:
-            self._loops.pop(loop).shelf.close()
+            # Another thread may have forgotten it meanwhile.
+            forgotten = self._loops.pop(loop, None)
+            if forgotten is not None:
+                forgotten.shelf.close()
 
     async def _open(self, mine: _LoopPool) -> None:
+        failures = mine.failures
         async with mine.opening:
-            if not mine.is_open:
+            if mine.is_open:
+                return
+            if mine.failure is not None and mine.failures > failures:
+                # It failed for who came first while this one waited: trying one after the other takes for ever.
+                raise copy(mine.failure)
+            try:
                 # The first tells at once why there is none: only who had one before waits for the next.
                 mine.shelf.put(await self._connected(self._check))
-                mine.is_open = True
+            except Exception as error:
+                mine.failures, mine.failure = mine.failures + 1, error
+                raise
+            mine.is_open = True
 
     async def _enter(self, room: asyncio.Semaphore) -> None:
         if not room.locked():
@@ -128,8 +141,11 @@ class _LoopPool:
         self.room = asyncio.Semaphore(size)
         self.opening = asyncio.Lock()
         self.is_open = False
+        self.failures = 0
+        self.failure: Exception | None = None
 
 
 def _hang_up(loops: dict[asyncio.AbstractEventLoop, _LoopPool]) -> None:
-    while loops:
-        loops.popitem()[1].shelf.close()
+    with suppress(KeyError):
+        while True:
+            loops.popitem()[1].shelf.close()

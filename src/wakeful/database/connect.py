@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import Any
 
@@ -70,6 +71,9 @@ async def aconnect(dsn: str, *, name: str = "wakeful") -> psycopg.AsyncConnectio
             raise
     except psycopg.OperationalError as error:
         raise unavailable(dsn, error) from error
+    except asyncio.CancelledError as cancelled:
+        # The frames below hold a connection that is half open, for as long as anyone keeps the cancelled task.
+        raise cancelled.with_traceback(None) from None
     return conn
 
 

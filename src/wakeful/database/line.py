@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, TypeVar
 
 import psycopg
@@ -22,9 +23,14 @@ class AsyncLine:
         self._dsn = dsn
         self._name = name
         self._conn: psycopg.AsyncConnection[Any] | None = None
+        self._free = asyncio.Lock()
 
     async def run(self, statement: Statement[T]) -> T:
-        """Run and commit."""
+        """Run and commit, behind whoever else is using it."""
+        async with self._free:
+            return await self._run(statement)
+
+    async def _run(self, statement: Statement[T]) -> T:
         if self._conn is None or self._conn.closed:
             self._conn = await aconnect(self._dsn, name=self._name)
             listen_to(self._conn)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 from weakref import finalize
 
@@ -15,6 +16,7 @@ import psycopg
 
 from wakeful.database.connect import connect
 from wakeful.database.notices import listen_to
+from wakeful.database.room import Room
 from wakeful.database.shelf import Kept, Shelf
 from wakeful.values.errors import DatabaseUnavailable
 
@@ -56,13 +58,15 @@ class Pool:
 
     def close(self) -> None:
         """Close every connection: those in use when they come back. Idempotent; the next use opens it again."""
-        self._shelf = None
-        if self._end is not None:
-            self._end()
+        end, self._shelf = self._end, None
+        if end is not None:
+            end()
 
     def _begin(self) -> None:
-        self._room = threading.Semaphore(self._size)
+        self._room = Room(self._size)
         self._lock = threading.Lock()
+        self._failures = 0
+        self._failure: Exception | None = None
         self._shelf = None
         self._end = None
         self._pid = os.getpid()
@@ -70,15 +74,26 @@ class Pool:
     def _opened(self) -> Shelf[Connection]:
         if self._pid != os.getpid():
             self._begin()
+        failures = self._failures
         with self._lock:
             if self._shelf is None:
-                # The first tells at once why there is none: only who had one before waits for the next.
-                shelf = Shelf[Connection]()
-                shelf.put(self._connected(self._check))
-                # Also run at the end of the process, so that the server hears of it.
-                self._end = finalize(self, shelf.close)
-                self._shelf = shelf
+                if self._failure is not None and self._failures > failures:
+                    # It failed for who came first while this one waited: trying one after the other takes for ever.
+                    raise copy(self._failure)
+                self._shelf = self._first_shelf()
             return self._shelf
+
+    def _first_shelf(self) -> Shelf[Connection]:
+        # The first tells at once why there is none: only who had one before waits for the next.
+        shelf = Shelf[Connection]()
+        try:
+            shelf.put(self._connected(self._check))
+        except Exception as error:
+            self._failures, self._failure = self._failures + 1, error
+            raise
+        # Also run at the end of the process, so that the server hears of it.
+        self._end = finalize(self, shelf.close)
+        return shelf
 
     def _connected(self, check: Check | None = None) -> Kept[Connection]:
         conn = connect(self._dsn)
@@ -111,7 +126,8 @@ def pauses(seconds: float) -> Iterator[float]:
 
 
 def exhausted(size: int, wait_seconds: float) -> DatabaseUnavailable:
-    """All connections were in use for the whole wait."""
+    """All connections were in use, or being opened, for the whole wait."""
     return DatabaseUnavailable(
-        f"All {size} pooled connections were in use for {wait_seconds:g} s. Raise the pool's size."
+        f"All {size} pooled connections were in use, or waited for the server, for {wait_seconds:g} s."
+        " Raise the pool's size, or see whether the server answers."
     )

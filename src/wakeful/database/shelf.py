@@ -49,9 +49,15 @@ class Shelf(Generic[C]):
             kept.conn.pgconn.finish()
 
     def put(self, kept: Kept[C]) -> None:
-        """Keep it for the next one, unless it is old, or was left in a transaction or within a statement."""
+        """Keep it for the next one, unless it is old, or was left in a statement, a transaction, or a mode with those.
+
+        A child that leaves a block in which it was forked leaves its parent's connections alone.
+        """
+        if self._pid != os.getpid():
+            return
         now = time.monotonic()
-        if kept.conn.pgconn.transaction_status == TransactionStatus.IDLE and now < kept.until:
+        idle = kept.conn.pgconn.transaction_status == TransactionStatus.IDLE
+        if idle and kept.conn.autocommit and now < kept.until:
             kept.idle_since = now
             self._kept.append(kept)
         else:

@@ -38,9 +38,7 @@ class LoopGroup:
         caller = _Caller(ask, loop.create_future())
         self._waiting.append(caller)
         if len(self._flights) < FLIGHTS:
-            # In a context of its own: a flush is nobody's request in particular.
-            flight = loop.create_task(self._fly(), name="wakeful enqueue", context=Context())
-            self._flights.add(flight)
+            self._take_off(loop)
         return await caller.answer
 
     async def finish(self) -> None:
@@ -48,13 +46,25 @@ class LoopGroup:
         while self._flights:
             await asyncio.wait(self._flights)
 
+    def _take_off(self, loop: asyncio.AbstractEventLoop) -> None:
+        # In a context of its own: a flush is nobody's request in particular.
+        flight = loop.create_task(self._fly(), name="wakeful enqueue", context=Context())
+        self._flights.add(flight)
+        flight.add_done_callback(self._landed)
+
     async def _fly(self) -> None:
         try:
             while self._waiting:
                 await self._flush()
         finally:
             # In the same step as the last look at the line: who comes later must find the seat free.
-            self._flights.remove(cast("asyncio.Task[None]", asyncio.current_task()))
+            self._flights.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    def _landed(self, flight: asyncio.Task[None]) -> None:
+        """One that was cancelled before its first step has seen to nothing: not to its seat, nor to who waits."""
+        self._flights.discard(flight)
+        if not self._flights and any(not caller.answer.done() for caller in self._waiting):
+            self._take_off(flight.get_loop())
 
     async def _flush(self) -> None:
         boarded = [caller for caller in board(self._waiting, self._seats()) if not caller.answer.done()]
