@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType, TracebackType
@@ -72,6 +73,7 @@ class Wakeful:
                 raise InvalidOption("settings", "is given beside other arguments: put them into it.")
             self.settings = settings
         self._tasks: dict[str, Task[..., Any]] = {}
+        self._runs: dict[str, object] = {}
         self.tasks: Mapping[str, Task[..., Any]] = MappingProxyType(self._tasks)
         self.observers: list[Observer] = []
         self._senders: list[Sending] = []
@@ -318,6 +320,11 @@ class Wakeful:
             raise InvalidOption(
                 "name", message=f"Task {made.name}: {_origin(there.function)} has this name: choose another."
             )
+        run = _run_of(function)
+        hidden = there is not None and there.function is not function
+        if hidden and run is not None and self._runs[made.name] is run:
+            raise InvalidOption("name", message=f"Task {made.name} is declared twice: rename one of the functions.")
+        self._runs[made.name] = run
         if made.spec.policy.breaker is not None:
             try:
                 self._require_breaker(made.spec.policy.breaker, "breaker")
@@ -352,6 +359,14 @@ class Wakeful:
             return configured.template, configured.text_of(given, limit_bytes)
         made = template(Defaults(task_name(task)), NO_OPTIONS.updated(conn, options))
         return made, encode(given, limit_bytes=limit_bytes)
+
+
+def _run_of(function: Callable[..., Any]) -> object | None:
+    """The run of a module that a function at its top belongs to; None for one that may well be made again."""
+    if "<locals>" in getattr(function, "__qualname__", "<locals>"):
+        return None
+    # Each time a module is loaded it has a spec of its own; none has what is typed in, or run as a script.
+    return getattr(sys.modules.get(function.__module__), "__spec__", None)
 
 
 def _origin(function: Callable[..., Any]) -> str:

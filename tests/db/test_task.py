@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import sys
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -267,3 +271,37 @@ def nothing() -> None: ...
 
 
 def with_context(ctx: Context, number: int) -> None: ...
+
+
+def test_what_would_never_run_is_no_task() -> None:
+    fresh: Any = Wakeful(NOWHERE)
+
+    def sync_rows() -> Iterator[int]:
+        yield 1
+
+    async def async_rows() -> AsyncIterator[int]:
+        yield 1
+
+    class Rows:
+        def __call__(self) -> Iterator[int]:
+            yield 1
+
+    for generator in (sync_rows, async_rows, Rows(), functools.partial(sync_rows)):
+        with pytest.raises(InvalidOption, match="a generator, which would never run"):
+            fresh.task(generator)
+    with pytest.raises(InvalidOption, match="decorate a function"):
+        fresh.task(Rows)
+
+
+def test_a_function_that_hides_another_of_its_module_is_refused_and_a_module_that_is_loaded_again_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "shared_app.py").write_text("from wakeful import Wakeful\napp = Wakeful()\n")
+    once = "from shared_app import app\n@app.task\ndef a() -> None: ...\n"
+    (tmp_path / "once_declared.py").write_text(once)
+    (tmp_path / "twice_declared.py").write_text(once + "@app.task\ndef a() -> None: ...\n")
+    module = importlib.import_module("once_declared")
+    importlib.reload(module)
+    with pytest.raises(InvalidOption, match=r"Task twice_declared\.a is declared twice"):
+        importlib.import_module("twice_declared")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
@@ -14,10 +15,13 @@ from tests.sessions import Session
 from tests.worker import elsewhere
 from tests.worker.work import comes_to, starting
 from wakeful.app import Wakeful
+from wakeful.observe.observer import Observer, Tell
 from wakeful.run.context import Context, SyncContext
 from wakeful.testing import Database
+from wakeful.values.job import Job
 from wakeful.values.outcome import Cancel, Dead, Retry, Snooze
 from wakeful.values.retry import Fixed, Never
+from wakeful.worker import crew
 
 
 async def test_an_async_handler_runs_on_the_loop_and_a_sync_one_in_a_thread(app: Wakeful, db: Session) -> None:
@@ -265,3 +269,81 @@ ACTS: dict[str, tuple[Callable[[], object], str, dict[str, object]]] = {
     "no JSON": (object, "dead", {"attempt": 1}),
     "no text": (lambda: {"a": "\ud800"}, "dead", {"attempt": 1}),
 }
+
+
+class Mute(Exception):
+    """One that cannot be read at all."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no word")
+
+    @property
+    def code(self) -> str:
+        raise RuntimeError("no code")
+
+    @property
+    def response(self) -> object:
+        raise RuntimeError("no response")
+
+
+STRANGE: list[tuple[Callable[[], BaseException], str]] = [
+    (lambda: StopIteration(1), "StopIteration"),
+    (lambda: StopAsyncIteration(1), "StopAsyncIteration"),
+    (GeneratorExit, "GeneratorExit"),
+    (KeyboardInterrupt, "KeyboardInterrupt"),
+    (lambda: SystemExit("bye"), "bye"),
+    (Mute, "Mute"),
+]
+
+
+@pytest.mark.parametrize("place", ["loop", "thread", "batch"])
+@pytest.mark.parametrize(("make", "code"), STRANGE)
+async def test_whatever_a_handler_raises_is_a_failure_that_counts(
+    app: Wakeful, db: Session, place: str, make: Callable[[], BaseException], code: str
+) -> None:
+    @app.task(name="bad.loop", retry=Fixed(0), max_attempts=2)
+    async def on_loop() -> None:
+        await asyncio.sleep(0)
+        raise make()
+
+    @app.task(name="bad.thread", retry=Fixed(0), max_attempts=2)
+    def in_thread() -> None:
+        raise make()
+
+    @app.task(name="bad.batch", retry=Fixed(0), max_attempts=2, batch=2)
+    def in_batch(items: list[dict[str, int]]) -> None:
+        raise make()
+
+    @app.task(name="good")
+    async def good() -> None:
+        pass
+
+    # One slot, which must be free again afterwards.
+    async with starting(app, concurrency=1):
+        job = await app.aenqueue(f"bad.{place}", {"n": 1} if place == "batch" else {})
+        died = await comes_to(db, job, "dead")
+        assert (died["attempt"], died["last_error_code"]) == (2, code)
+        await comes_to(db, await good.aenqueue(), "completed")
+
+
+async def test_an_observers_own_mistake_around_a_handler_neither_hangs_the_job_nor_its_slot(
+    app: Wakeful, db: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("observed too closely")
+
+    class Surrounding(Observer):
+        def around(self, jobs: Sequence[Job]) -> AbstractContextManager[Tell] | None:
+            return None
+
+    monkeypatch.setattr(crew, "surrounded", broken)
+    app.observers.append(Surrounding())
+
+    @app.task(name="t", retry=Never())
+    async def t() -> None:
+        pass
+
+    async with starting(app, concurrency=1):
+        for _ in range(2):
+            died = await comes_to(db, await t.aenqueue(), "dead")
+            assert died["last_error_message"] == "observed too closely"

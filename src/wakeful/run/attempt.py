@@ -137,7 +137,7 @@ class Attempt:
 
 
 async def attempt(running: Attempt, call: Callable[[Attempt], Awaitable[object]]) -> Outcome:
-    """Run the handler through `call` to its outcome. Never raises, except what ends the process."""
+    """Run the handler through `call` to its outcome. Never raises, unless it is closed itself."""
     current_job.set(running.job)
     if running.handler.log_fields:
         current_fields.set(running.handler.fields_of(running.job.payload))
@@ -146,11 +146,21 @@ async def attempt(running: Attempt, call: Callable[[Attempt], Awaitable[object]]
         return _settled(running) or (UNLESS_COMMITTED if running.joined else read_value(value))
     except asyncio.CancelledError as error:
         return _settled(running) or read_cancellation(running, error)
+    # A user's handler may raise anything at all, and each of it is an outcome.
     except BaseException as error:
-        # A user's handler may raise anything at all, and each of it is an outcome.
-        if isinstance(error, KeyboardInterrupt | GeneratorExit):
+        if is_closed(error, running):
             raise
         return _settled(running) or read_error(error, running)
+
+
+def is_closed(error: BaseException, running: Attempt) -> bool:
+    """Whether this is the end of a coroutine that nobody runs any more, and not what a handler raised."""
+    if not isinstance(error, GeneratorExit):
+        return False
+    try:
+        return running.task is not None and asyncio.current_task() is not running.task
+    except RuntimeError:  # No loop is running.
+        return True
 
 
 def read_value(value: object) -> Outcome:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from wakeful.run.attempt import Attempt, read_cancellation, read_error, read_value
+from wakeful.run.attempt import Attempt, is_closed, read_cancellation, read_error, read_value
 from wakeful.run.handler import Handler
 from wakeful.values.errors import PayloadError
 from wakeful.values.outcome import Outcome
@@ -16,7 +16,7 @@ Call = Callable[[Sequence[Attempt], list[Any]], Awaitable[object]]
 
 
 async def attempt_batch(batch: Sequence[Attempt], call: Call) -> list[Outcome]:
-    """Run the handler with the list of arguments. Never raises, except what ends the process.
+    """Run the handler with the list of arguments. Never raises, unless it is closed itself.
 
     A payload that does not fit fails alone, before the call. The handler returns nothing (all are done), or a list with
     an entry for each job: its result, a Snooze, a Cancel, or the exception that it failed with. If it raises, all fail.
@@ -40,9 +40,9 @@ async def _heard(members: Sequence[Attempt], items: list[Any], call: Call) -> li
         value = await call(members, items)
     except asyncio.CancelledError as error:
         return [read_cancellation(member, error) for member in members]
+    # A user's handler may raise anything at all, and each of it is an outcome.
     except BaseException as error:
-        # A user's handler may raise anything at all, and each of it is an outcome.
-        if isinstance(error, KeyboardInterrupt | GeneratorExit):
+        if is_closed(error, members[0]):
             raise
         return [read_error(error, member) for member in members]
     if value is None:

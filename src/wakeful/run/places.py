@@ -11,6 +11,7 @@ from functools import partial
 from multiprocessing import get_context
 
 from wakeful.run.attempt import Attempt
+from wakeful.run.failure import Escaped
 from wakeful.run.remote import answer, run_remotely
 from wakeful.run.threads import Threads
 from wakeful.values.errors import WakefulError
@@ -61,7 +62,7 @@ class Places:
 
     async def _in_thread(self, running: Attempt, function: Callable[[], object]) -> object:
         inside = contextvars.copy_context()
-        future = asyncio.wrap_future(self._threads.submit(partial(inside.run, function)))
+        future = asyncio.wrap_future(self._threads.submit(partial(inside.run, _presentable, function)))
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
@@ -99,6 +100,14 @@ class Places:
 def address(function: Callable[..., object]) -> tuple[str, str]:
     """Where another process finds a function: its module, and its name there."""
     return function.__module__, function.__qualname__
+
+
+def _presentable(function: Callable[[], object]) -> object:
+    """Calls it. A future takes no StopIteration, and for a coroutine GeneratorExit means that it is closed."""
+    try:
+        return function()
+    except (StopIteration, GeneratorExit) as error:
+        raise Escaped(error) from None
 
 
 def _one_process() -> ProcessPoolExecutor:

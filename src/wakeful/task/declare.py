@@ -21,7 +21,7 @@ from typing import (
 )
 
 from wakeful.payload import PayloadCodec
-from wakeful.task.spec import TaskOptions, task_spec
+from wakeful.task.spec import TaskOptions, is_generator, task_spec
 from wakeful.task.task import ContextTask, Task
 from wakeful.values.errors import InvalidOption
 from wakeful.values.names import task_name
@@ -53,8 +53,10 @@ class TaskDecorator(Protocol):
 
 def declare(function: Callable[..., R], producer: Callable[[], Producer], options: TaskOptions) -> Task[..., R]:
     """Make a task of the function. Annotations are evaluated later: they may name what comes further down."""
-    if isinstance(function, Task) or not callable(function):
+    if isinstance(function, Task | type) or not callable(function):
         raise InvalidOption("function", f"is {shown(function)}: decorate a function.")
+    if is_generator(function):
+        raise InvalidOption("function", f"is {shown(function)}, a generator, which would never run: return, not yield.")
     name = task_name(options.get("name") or default_name(function), "name")
     codec = PayloadCodec.of(function, is_context=is_context)
     spec = task_spec(name, function, codec, options)

@@ -214,7 +214,16 @@ def _log_fields(value: Sequence[str], codec: PayloadCodec, batch: int | None) ->
 
 def is_async(function: Callable[..., object]) -> bool:
     """Whether a call of it gives a coroutine; callable objects and partials too."""
+    return _is(inspect.iscoroutinefunction, function)
+
+
+def is_generator(function: Callable[..., object]) -> bool:
+    """Whether a call of it gives a generator, of which nothing has run yet."""
+    return _is(inspect.isgeneratorfunction, function) or _is(inspect.isasyncgenfunction, function)
+
+
+def _is(kind: Callable[[object], bool], function: Callable[..., object]) -> bool:
     target: Any = inspect.unwrap(function)
     while isinstance(target, functools.partial):
         target = target.func
-    return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(type(target).__call__)
+    return kind(target) or kind(type(target).__call__)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from wakeful.claim.lanes import Lane, Lanes
 from wakeful.observe.observer import Observer, surrounded
-from wakeful.run.attempt import Attempt, Why, attempt, interpret_stop
+from wakeful.run.attempt import Attempt, Why, attempt, interpret_stop, read_error
 from wakeful.run.batch import attempt_batch
 from wakeful.run.drive import drive
 from wakeful.run.handler import Handler
@@ -134,7 +134,10 @@ class Crew:
             running = self._attempt(lane.waiting.popleft(), loop.time())
             # A context for each: what a handler sets there, no other job sees.
             work = self._surrounded(running) if self.arounds else attempt(running, self._places.call)
-            outcome = await drive(work, copy_context(), partial(self._suspends, running, lane, me))
+            try:
+                outcome = await drive(work, copy_context(), partial(self._suspends, running, lane, me))
+            except Exception as error:  # An observer's context, or we, went wrong: neither job nor slot hangs for that.
+                outcome = read_error(error, running)
             self._end(running, outcome)
             if running.suspended or loop.time() >= until:
                 break
@@ -256,9 +259,12 @@ class Crew:
             loop.call_later(linger, self._ripen, key, gathered[0])
 
     async def _work_batch(self, batch: Sequence[Attempt], lane: Lane) -> None:
-        with surrounded(self.arounds, [running.job for running in batch]) as tell:
-            outcomes = await attempt_batch(batch, self._places.call_batch)
-            tell(outcomes)
+        try:
+            with surrounded(self.arounds, [running.job for running in batch]) as tell:
+                outcomes = await attempt_batch(batch, self._places.call_batch)
+                tell(outcomes)
+        except Exception as error:  # As in a slot.
+            outcomes = [read_error(error, running) for running in batch]
         for running, outcome in zip(batch, outcomes, strict=True):
             self._end(running, outcome)
         self._let_go(batch[0], lane)
