@@ -99,7 +99,7 @@ class AsyncPool:
             try:
                 # The first tells at once why there is none: only who had one before waits for the next.
                 mine.shelf.put(await self._connected(self._check))
-            except Exception as error:
+            except Exception as error:  # Whatever it is, who waits is told of it too.
                 mine.failures, mine.failure = mine.failures + 1, error
                 raise
             mine.is_open = True

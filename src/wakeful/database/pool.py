@@ -88,7 +88,7 @@ class Pool:
         shelf = Shelf[Connection]()
         try:
             shelf.put(self._connected(self._check))
-        except Exception as error:
+        except Exception as error:  # Whatever it is, who waits is told of it too.
             self._failures, self._failure = self._failures + 1, error
             raise
         # Also run at the end of the process, so that the server hears of it.
