@@ -91,7 +91,9 @@ def requeue(site: Site, db: Session, task: str, until_done: int | None = None) -
     """`wakeful dead requeue --task … --yes`, interrupted as by Ctrl-C once so many are back."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
-    command = [sys.executable, "-m", "wakeful.edges.cli", "dead", "requeue", "--task", task, "--yes"]
+    # Few letters are put back no faster than a person could interrupt it.
+    rate = str(site.sizes.letters // 2)
+    command = [sys.executable, "-m", "wakeful.edges.cli", "dead", "requeue", "--task", task, "--rate", rate, "--yes"]
     environment = {**os.environ, "WAKEFUL_DSN": site.dsn, "WAKEFUL_ACTOR": "tester", "TERM": "xterm"}
     began = time.monotonic()
     process = subprocess.Popen(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)

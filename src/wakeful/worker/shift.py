@@ -361,10 +361,11 @@ class Shift:
                 error,
                 extra={"event": "leave_failed"},
             )
+        finally:
+            await self._line.close()
+            await self._lease_line.close()
         log.info("worker_stopped", extra={"event": "worker_stopped", "worker_id": str(self.worker_id)})
 
     async def _say_farewell(self) -> None:
         await self._writer.flush()
         await self._presence.leave()
-        await self._line.close()
-        await self._lease_line.close()
