@@ -184,6 +184,7 @@ async def test_a_worker_whose_calls_are_never_answered_still_ends(
         await comes_to(db, await t.aenqueue(), "completed")
         link.open.clear()
         await asyncio.sleep(0.4)
+        line = shift_of(worker)._line
         worker.stop()
         worker.stop()
         async with asyncio.timeout(30):
@@ -192,3 +193,4 @@ async def test_a_worker_whose_calls_are_never_answered_still_ends(
         link.open.set()
         running.cancel()
     assert "leave_failed" in caplog.text
+    assert line._conn is None
