@@ -12,8 +12,9 @@ from wakeful.payload import encode
 from wakeful.produce.options import NO_OPTIONS, EnqueueOptions
 from wakeful.produce.template import Defaults, Template, template
 from wakeful.task import ContextTask, Task, TaskDecorator, TaskOptions, declare
+from wakeful.values.address import address
 from wakeful.values.duration import DurationLike, duration
-from wakeful.values.errors import InvalidOption, PayloadError
+from wakeful.values.errors import InvalidOption
 from wakeful.values.names import queue_name, task_name
 from wakeful.values.policy import (
     BreakerOptions,
@@ -63,7 +64,7 @@ class Wakeful:
         Without any DSN the embedded server is used. `settings`, if given, are all of them.
         """
         self._flags = {
-            "dsn": dsn,
+            "dsn": None if dsn is None else address(dsn, "dsn"),
             "pool_size": pool_size,
             "payload_limit": payload_limit,
             "notify": notify,
@@ -351,8 +352,6 @@ class Wakeful:
         self, task: str, payload: Mapping[str, Any] | None, conn: Any, options: EnqueueOptions
     ) -> tuple[Template, str]:
         given = {} if payload is None else payload
-        if not isinstance(given, Mapping):
-            raise PayloadError("", f"is a {type(given).__name__}: give a mapping of names to values.")
         limit_bytes = self.producer.payload_limit
         if (known := self._tasks.get(task)) is not None:
             configured = known.using(conn, **options)

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from difflib import get_close_matches
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, get_type_hints
 
-from wakeful.values.duration import duration
+from wakeful.values.address import address
+from wakeful.values.duration import positive_duration
 from wakeful.values.errors import ConfigError, InvalidOption
 from wakeful.values.names import queue_name, task_name
 from wakeful.values.number import whole_number
@@ -71,19 +73,12 @@ def _one_of(*choices: str) -> Reader:
     return read
 
 
-def _span(value: Any, source: str) -> timedelta:
-    span = duration(value, source)
-    if span > timedelta(0):
-        return span
-    raise InvalidOption(source, f"is {shown(value)}: give a duration of more than zero.")
-
-
 def _is_off(value: object) -> bool:
     return value is False or (isinstance(value, str) and value.strip().lower() == "off")
 
 
 def _span_or_off(value: Any, source: str) -> timedelta | None:
-    return None if _is_off(value) else _span(value, source)
+    return None if _is_off(value) else positive_duration(value, source)
 
 
 def _limit(value: Any, source: str) -> float | None:
@@ -133,8 +128,8 @@ _slots: Final[Callable[[object, str], Any]] = _whole(1, 10_000)
 class DatabaseSettings:
     """Where the database is. No `dsn`: the embedded server. `notify` off: nobody is poked, workers poll."""
 
-    dsn: Annotated[str | None, _text] = None
-    listen_dsn: Annotated[str | None, _text] = None
+    dsn: Annotated[str | None, address] = None
+    listen_dsn: Annotated[str | None, partial(address, without="listen where the DSN says")] = None
     pool_size: Annotated[int, _whole(2, 1000)] = 10
     notify: Annotated[bool, _switch] = True
 
@@ -157,13 +152,13 @@ class WorkerSettings:
     queues: Annotated[tuple[Lane, ...], _lanes] = ()
     concurrency: Annotated[int, _whole(1, 10_000)] = 10
     processes: Annotated[int, _whole(1, 1000)] = 1
-    lease: Annotated[timedelta, _span] = timedelta(seconds=30)
-    poll_interval: Annotated[timedelta, _span] = timedelta(seconds=20)
-    timeout: Annotated[timedelta, _span] = timedelta(minutes=30)
-    shutdown_timeout: Annotated[timedelta, _span] = timedelta(seconds=25)
+    lease: Annotated[timedelta, positive_duration] = timedelta(seconds=30)
+    poll_interval: Annotated[timedelta, positive_duration] = timedelta(seconds=20)
+    timeout: Annotated[timedelta, positive_duration] = timedelta(minutes=30)
+    shutdown_timeout: Annotated[timedelta, positive_duration] = timedelta(seconds=25)
     max_jobs: Annotated[int | None, _whole(1, 10**12)] = None
     max_rss: Annotated[int | None, _whole(16, 10**7)] = None
-    retention: Annotated[timedelta, _span] = timedelta(days=7)
+    retention: Annotated[timedelta, positive_duration] = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +192,7 @@ class ObserveSettings:
 class AlertSettings:
     """When someone should know. A rule that is `off` is not looked at."""
 
-    alert_every: Annotated[timedelta, _span] = timedelta(minutes=5)
+    alert_every: Annotated[timedelta, positive_duration] = timedelta(minutes=5)
     alert_depth: Annotated[float | None, _limit] = 10_000
     alert_age: Annotated[timedelta | None, _span_or_off] = timedelta(minutes=10)
     alert_failure_rate: Annotated[float | None, _limit] = 0.5
@@ -271,6 +266,8 @@ SECTIONS: Final[Mapping[str, type[Any]]] = {
     "alert": AlertSettings,
 }
 STEERING: Final = ("retry", "breaker", "queue")
+# Their variables are refused when empty; other variables are then as good as unset.
+ADDRESSES: Final = ("dsn", "listen_dsn")
 
 
 def load(
@@ -328,10 +325,10 @@ def _build(
         variable = f"WAKEFUL_{name.upper()}"
         sources = [
             (name, flags.get(name)),
-            (variable, environ.get(variable, "").strip() or None),
+            (variable, environ.get(variable) if name in ADDRESSES else environ.get(variable, "").strip() or None),
             (f"{prefix}{name} in {path}", table.get(name)),
             # What hosting services set: ours only if nobody says otherwise.
-            ("DATABASE_URL", environ.get("DATABASE_URL") or None if name == "dsn" else None),
+            ("DATABASE_URL", environ.get("DATABASE_URL", "").strip() or None if name == "dsn" else None),
         ]
         for source, value in sources:
             if value is not None:

@@ -14,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 from tests.acceptance.processes import assert_sentence, lives, run, running, shop_in, started, wait_until
 from tests.sessions import query, scalar, session
 from tests.verbs import enqueue
+from wakeful.database.address import describe
 from wakeful.testing import Database
 
 
@@ -96,6 +97,7 @@ def test_a_flag_comes_before_its_variable_and_that_before_the_file(database: Dat
     with running("worker", "--lease", "60", folder=folder, dsn=database.dsn, WAKEFUL_CONCURRENCY="5") as worker:
         [line] = worker.wait_for("worker_started")
         assert line["slots"] == 5
+        assert line["database"] == describe(database.dsn)
         with session(database.dsn) as db:
             lease = scalar(db, "select extract(epoch from lease_expires_at - beat_at)::int from wakeful.workers")
         assert lease == 60

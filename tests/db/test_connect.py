@@ -47,6 +47,19 @@ def test_what_is_given_wins_over_wakeful_dsn_and_that_over_database_url(
     assert "first" in resolve_dsn("postgresql://first/d")
 
 
+def test_an_empty_address_is_refused_and_an_empty_database_url_passed_over(
+    monkeypatch: pytest.MonkeyPatch, database: Database
+) -> None:
+    with pytest.raises(ConfigError, match="The DSN is empty: "):
+        resolve_dsn("")
+    monkeypatch.setenv("WAKEFUL_DSN", " ")
+    with pytest.raises(ConfigError, match="WAKEFUL_DSN is empty: "):
+        resolve_dsn()
+    monkeypatch.setenv("WAKEFUL_DSN", database.dsn)
+    monkeypatch.setenv("DATABASE_URL", "")
+    assert resolve_dsn() == database.dsn
+
+
 def test_another_database_system_is_refused_with_the_name_of_the_variable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -50,6 +50,17 @@ def test_the_hosts_database_url_is_taken_if_nobody_says_otherwise(tmp_path: Path
     assert read(tmp_path, DATABASE_URL="h").database.dsn == "file"
 
 
+@pytest.mark.parametrize("empty", ["", "  \n"])
+def test_an_empty_address_is_no_wish_for_the_embedded_server(tmp_path: Path, empty: str) -> None:
+    with pytest.raises(ConfigError, match=r"WAKEFUL_DSN is empty: .* or leave it out to use the embedded server"):
+        read(tmp_path, WAKEFUL_DSN=empty, DATABASE_URL="h")
+    with pytest.raises(ConfigError, match=r"WAKEFUL_LISTEN_DSN is empty: .* or leave it out to listen where the DSN"):
+        read(tmp_path, WAKEFUL_LISTEN_DSN=empty)
+    with pytest.raises(ConfigError, match="dsn is empty"):
+        read(tmp_path, {"dsn": empty}, WAKEFUL_DSN="w")
+    assert read(tmp_path, DATABASE_URL=empty).database.dsn is None
+
+
 def test_values_are_read_as_people_write_them(tmp_path: Path) -> None:
     settings = read(
         tmp_path,

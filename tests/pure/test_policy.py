@@ -195,6 +195,7 @@ def test_tasks_that_say_nothing_take_the_settings_and_others_do_not(tmp_path: Pa
         ("[retry]\njitter = 2", r"\[retry\] jitter is 2"),
         ("[retry]\nbase = 10\ncap = 1", r"\[retry\] cap is 1, below the base"),
         ("[retry]\nspeed = 1", r"\[retry\] speed is not known"),
+        ("[queue.mail]\nspeed = 1", r"\[queue.mail\] speed is not known: use concurrency, rate, .*, burst\."),
         ("[breaker]\nthreshold = 0", r"\[breaker\] threshold is 0"),
         ("[breaker.smtp]\nopen_for = '1m'\ncap = '1s'", r"\[breaker.smtp\] cap is '1s', below open_for"),
         ("[queue]\nrate = 5", r"\[queue\] rate in .* write \[queue.NAME\]"),

@@ -9,7 +9,8 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from wakeful.values.errors import ConfigError
+from wakeful.values.address import address
+from wakeful.values.errors import ConfigError, InvalidOption
 
 # SQLAlchemy's and Django's spellings of a PostgreSQL URL.
 _URL = re.compile(r"^(?P<scheme>[a-z][a-z0-9_]*)(?P<driver>\+[a-z0-9_]+)?://", re.IGNORECASE)
@@ -24,10 +25,11 @@ def resolve_dsn(explicit: str | None = None, *, directory: Path | None = None) -
     for source, value in (
         ("The DSN", explicit),
         ("WAKEFUL_DSN", os.environ.get("WAKEFUL_DSN")),
-        ("DATABASE_URL", os.environ.get("DATABASE_URL")),
+        # Set by others, for others: an empty one says nothing.
+        ("DATABASE_URL", os.environ.get("DATABASE_URL", "").strip() or None),
     ):
-        if value and value.strip():
-            return normalise_dsn(value.strip(), source=source)
+        if value is not None:
+            return normalise_dsn(value, source=source)
     from wakeful.database.embedded import ensure
 
     return ensure(directory).dsn
@@ -35,6 +37,10 @@ def resolve_dsn(explicit: str | None = None, *, directory: Path | None = None) -
 
 def normalise_dsn(dsn: str, *, source: str = "The DSN") -> str:
     """The same address in a form that libpq takes: no driver in the scheme, `ssl=` as `sslmode=`."""
+    try:
+        dsn = address(dsn, source)
+    except InvalidOption as error:
+        raise ConfigError(source, error.problem) from None
     if found := _URL.match(dsn):
         if found["scheme"].lower() not in _SCHEMES:
             raise ConfigError(source, f"names {found['scheme']}, not PostgreSQL. Set WAKEFUL_DSN=postgresql://…")

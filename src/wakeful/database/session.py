@@ -122,7 +122,7 @@ class Database:
 
     async def _alocated(self) -> str:
         # Only the embedded server is worth a thread: a given address needs no input or output.
-        return self._located() if self._given else await asyncio.to_thread(self._located)
+        return self._located() if self._given is not None else await asyncio.to_thread(self._located)
 
     def _located(self) -> str:
         if self._pid != os.getpid():
@@ -130,7 +130,7 @@ class Database:
             self._lock, self._pid = threading.Lock(), os.getpid()
         with self._lock:
             if self._dsn is None:
-                dsn = normalise_dsn(self._given) if self._given else _embedded(self._directory)
+                dsn = normalise_dsn(self._given) if self._given is not None else _embedded(self._directory)
                 self._pool = Pool(dsn, size=self._pool_size, check=check_compatible)
                 self._async_pool = AsyncPool(dsn, size=self._pool_size, check=acheck_compatible)
                 self._dsn = dsn

@@ -10,13 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from wakeful.payload.annotations import Arguments, Decoders, build_decoders
-from wakeful.payload.encode import DEFAULT_LIMIT_BYTES, check_text, refuse_fault, to_text
+from wakeful.payload.encode import DEFAULT_LIMIT_BYTES, as_dict, check_text, refuse_fault, to_text
 from wakeful.payload.faults import MOST_LEVELS
 from wakeful.payload.plain import ENCODER
 from wakeful.payload.refusal import decode_refusal
 from wakeful.payload.signature import IsContext, Signature, read_signature
 from wakeful.payload.text import may_hold_naive_datetime, may_hold_nul, nests_deeper
-from wakeful.values.errors import PayloadError
+from wakeful.values.errors import InvalidOption, PayloadError
 
 _RAW_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ROWS_AT_ONCE: Final = 500
@@ -82,7 +82,7 @@ class PayloadCodec:
 
     def bind_mapping(self, arguments: Mapping[str, object]) -> Arguments:
         """`bind(**arguments)` for a mapping that is at hand."""
-        bound = arguments if type(arguments) is dict else dict(arguments)
+        bound = arguments if type(arguments) is dict else dict(as_dict(arguments))
         keys = bound.keys()
         if not (keys <= self._names and keys >= self.signature.required):
             self._check_names(bound)
@@ -172,6 +172,8 @@ def encode_many(
     codec: PayloadCodec, mappings: Iterable[Mapping[str, object]], *, limit_bytes: int = DEFAULT_LIMIT_BYTES
 ) -> list[str]:
     """JSON texts of many calls' keyword arguments, in order; an error names its row: `[17].order`."""
+    if not isinstance(mappings, Iterable):
+        raise InvalidOption("calls", f"is of type {type(mappings).__name__}: give a list of mappings, one a job.")
     rows = iter(mappings)
     texts: list[str] = []
     while chunk := list(islice(rows, _ROWS_AT_ONCE)):

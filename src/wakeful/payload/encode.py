@@ -24,8 +24,16 @@ _ANY: Final = msgspec.json.Decoder()
 
 def encode(arguments: Mapping[str, object], *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> str:
     """JSON text for a task whose annotations are not known here. Pure; costs microseconds."""
-    value = arguments if isinstance(arguments, dict) else dict(arguments)
-    return _stored(value, (), limit_bytes)
+    return _stored(as_dict(arguments), (), limit_bytes)
+
+
+def as_dict(arguments: object) -> dict[str, object]:
+    """Keyword arguments as a dict; what is no mapping is refused."""
+    if isinstance(arguments, dict):
+        return arguments
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    raise PayloadError("", f"is of type {type(arguments).__name__}: give a mapping of names to values.")
 
 
 def encode_result(value: object, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> str | None:

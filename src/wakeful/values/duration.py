@@ -50,6 +50,14 @@ def nonnegative_duration(value: DurationLike, field: str) -> timedelta:
     return span
 
 
+def positive_duration(value: DurationLike, field: str) -> timedelta:
+    """A duration of more than zero."""
+    span = duration(value, field)
+    if span > timedelta(0):
+        return span
+    raise InvalidOption(field, f"is {shown(value)}: give a duration of more than zero.")
+
+
 def _read(value: object, field: str) -> timedelta:
     try:
         match value:

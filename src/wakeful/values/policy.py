@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any, Final, TypedDict, TypeVar
 
-from wakeful.values.duration import DurationLike, duration
+from wakeful.values.duration import DurationLike, duration, positive_duration
 from wakeful.values.errors import InvalidOption
 from wakeful.values.names import label
 from wakeful.values.number import real_number, whole_number
@@ -216,8 +216,8 @@ def task_policy(
 def queue_policy(said: Mapping[str, Any], prefix: str = "") -> QueuePolicy:
     """Checks what is said of a queue."""
     known = {"burst": None, **said}
+    _refuse_unknown(known, QueuePolicy, prefix, "burst")
     burst = known.pop("burst")
-    _refuse_unknown(known, QueuePolicy, prefix)
     weights = known.get("weights") or {}
     if not isinstance(weights, Mapping):
         raise InvalidOption(f"{prefix}weights", f"is {shown(weights)}: give a mapping of tenants to numbers.")
@@ -286,16 +286,11 @@ def _whole(value: object, field: str, most: int) -> int | None:
 
 
 def _positive(value: DurationLike | None, field: str) -> timedelta | None:
-    if value is None:
-        return None
-    span = duration(value, field)
-    if span > timedelta(0):
-        return span
-    raise InvalidOption(field, f"is {shown(value)}: give a duration of more than zero.")
+    return None if value is None else positive_duration(value, field)
 
 
-def _refuse_unknown(said: Mapping[str, Any], kind: type[P], prefix: str) -> None:
-    known = [one.name for one in fields(kind)]
+def _refuse_unknown(said: Mapping[str, Any], kind: type[P], prefix: str, *beside: str) -> None:
+    known = [*(one.name for one in fields(kind)), *beside]
     for name in said:
         if name not in known:
             raise InvalidOption(f"{prefix}{name}", f"is not known: use {', '.join(known)}.")

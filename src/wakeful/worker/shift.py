@@ -14,6 +14,7 @@ from uuid import UUID
 
 from wakeful.claim.lanes import Lanes
 from wakeful.config import NO_ALERTS, AlertSettings, WorkerSettings
+from wakeful.database.address import describe
 from wakeful.database.line import AsyncLine
 from wakeful.database.listen import Ear
 from wakeful.observe.observer import NOBODY, Watch
@@ -185,7 +186,12 @@ class Shift:
         self._watch.started(self.worker_id)
         log.info(
             "worker_started",
-            extra={"event": "worker_started", "worker_id": str(self.worker_id), "slots": self._lanes.slots},
+            extra={
+                "event": "worker_started",
+                "worker_id": str(self.worker_id),
+                "slots": self._lanes.slots,
+                "database": describe(self._dsn),
+            },
         )
         if self._started is not None:
             self._started()

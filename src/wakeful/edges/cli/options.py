@@ -16,9 +16,17 @@ def dsn_option(command: F) -> F:
     def choose(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
         from wakeful.config import load
 
-        return load({"dsn": value or ctx.obj}).database.dsn
+        return load({"dsn": given_dsn(ctx, value)}).database.dsn
 
     return click.option("--dsn", metavar="DSN", callback=choose, help="The database to use.")(command)
+
+
+def given_dsn(ctx: click.Context, value: str | None) -> str | None:
+    """What `--dsn` says, here or else before the command's name; None where it is not given at all."""
+    from wakeful.values.address import address
+
+    given = ctx.obj if value is None else value
+    return None if given is None else address(given, "--dsn")
 
 
 def json_option(command: F) -> F:

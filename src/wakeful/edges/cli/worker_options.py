@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from wakeful.edges.cli.options import given_dsn
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WORKER = (
@@ -37,9 +39,7 @@ def given_dsn_option(command: F) -> F:
     """`--dsn` as it is given, here or before the command; None otherwise, so that the app's own setting counts."""
 
     def choose(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
-        given = value or ctx.obj
-        assert given is None or isinstance(given, str)
-        return given
+        return given_dsn(ctx, value)
 
     return click.option("--dsn", metavar="DSN", callback=choose, help="The database to use.")(command)
 
