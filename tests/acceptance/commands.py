@@ -18,7 +18,7 @@ import pytest
 from tests.sessions import Session, session
 from wakeful.testing import Database
 
-CONSOLE_SCRIPT = "from wakeful.edges.cli.main import main; main()"
+CONSOLE_SCRIPT = "from wakeful.edges.cli.__main__ import main; main()"
 
 Ran = subprocess.CompletedProcess[str]
 

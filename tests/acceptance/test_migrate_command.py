@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from tests.sessions import session
 from wakeful.database.migrations import applied, newest_version, sql
 from wakeful.testing import Database
 
@@ -96,7 +97,7 @@ def test_the_dsn_may_stand_before_or_after_the_command(database: Database) -> No
 
 def test_down_without_a_terminal_wants_a_yes(database: Database) -> None:
     ran = wakeful("migrate", "down", "--to", "0", dsn=database.dsn)
-    assert_sentence(ran, 2, "say --yes where nobody can be asked")
+    assert_sentence(ran, 2, "Nobody is there to ask: add --yes.")
     with database.connect() as conn:
         assert len(applied(conn)) == newest_version()
 
@@ -165,3 +166,15 @@ def test_help_imports_no_driver_and_no_command() -> None:
     modules = set(ran.stdout.split())
     assert "wakeful.edges.cli.main" in modules
     assert not modules & {"psycopg", "msgspec", "rich", "wakeful.edges.cli.migrate", "asyncio"}
+
+
+def test_a_user_who_may_not_make_a_schema_is_told_what_to_grant(blank_database: Database) -> None:
+    role = f"{blank_database.name}_poor"
+    with session(blank_database.dsn) as owner:
+        owner.execute(f"create role {role} login password 'x'")
+        try:
+            poor = make_conninfo(blank_database.dsn, user=role, password="x")
+            advice = f"Ask its owner to `grant create on database {blank_database.name} to` your role."
+            assert_sentence(wakeful("migrate", "up", dsn=poor), 1, advice)
+        finally:
+            owner.execute(f"drop role {role}")

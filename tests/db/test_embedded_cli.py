@@ -42,7 +42,8 @@ def test_a_server_by_hand_from_start_to_reset(tmp_path: Path) -> None:
     assert _db(tmp_path, "stop") == (0, "It was not running.\n", "")
 
     code, out, asked = _db(tmp_path, "reset", text="no\n")
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
+    assert "add --yes" in asked
     assert str(tmp_path / ".wakeful") in asked
     assert (tmp_path / ".wakeful" / "postgres").exists()
     assert _db(tmp_path, "reset", "--yes") == (0, "Removed.\n", "")

@@ -69,7 +69,7 @@ def letters(site: Site) -> Finding:
             each_is_linked_both_ways=linked == number,
             each_act_is_audited=audited == number + FEW,
             memory_is_bounded=more <= MOST_MORE_KB,
-            an_interrupted_run_says_so=all(run.code == 1 and "Interrupted" in run.screen for run in runs[:-1]),
+            an_interrupted_run_says_so=all(run.code == 130 and "Interrupted" in run.screen for run in runs[:-1]),
             the_last_run_ends_well=runs[-1].code == 0,
             # A short run may be over before its bar is drawn twice.
             a_bar_moves=len(set().union(*shown)) > 2 and shown[-1][-1:] == ["100"],

@@ -39,8 +39,8 @@ def test_other_words_are_refused_with_those_that_there_are(word: str) -> None:
 
 def test_a_final_state_is_one_that_a_job_ends_in() -> None:
     assert [final_state(word) for word in ("completed", "failed", "cancelled")] == list(FINAL_STATES)
-    for word in ("ready", "live", "finished", "pending"):
-        with pytest.raises(InvalidOption, match="is not final"):
+    for word in ("ready", "live", "finished", "pending", "sleeping"):
+        with pytest.raises(InvalidOption, match="is not final: use completed, failed or cancelled"):
             final_state(word)
 
 

@@ -36,7 +36,7 @@ def states_called(word: str, field: str = "state") -> tuple[str, ...]:
 
 def final_state(word: str, field: str = "status") -> str:
     """The one final state that a word means."""
-    states = states_called(word, field)
+    states = _WORDS.get(str(word).strip().lower(), ())
     if len(states) != 1 or states[0] not in FINAL_STATES:
         raise InvalidOption(field, f"is {shown(word)}, which is not final: use completed, failed or cancelled.")
     return states[0]

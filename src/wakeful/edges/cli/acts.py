@@ -11,6 +11,7 @@ from uuid import UUID
 
 import click
 
+from wakeful.edges.cli.__main__ import INTERRUPTED
 from wakeful.values.errors import WakefulError
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ Act = Callable[["Asking", UUID], dict[str, object]]
 F = TypeVar("F", bound=Callable[..., Any])
 
 IDS_AT_ONCE: Final = 200
+
+
+class Interrupted(click.ClickException):
+    """Ctrl-C, with more to say than that."""
+
+    exit_code = INTERRUPTED
 
 
 def by_option(command: F) -> F:
@@ -49,9 +56,18 @@ def confirm(question: str, yes: bool) -> None:
     """Ask a person; where there is none, `--yes` has to say it."""
     if yes:
         return
+    nobody = click.UsageError(f"{question} Nobody is there to ask: add --yes.")
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Nobody is there to ask: add --yes.")
-    click.confirm(question, abort=True, err=True)
+        raise nobody
+    try:
+        meant = click.confirm(question, err=True)
+    except click.Abort as error:
+        # Ctrl-D and Ctrl-C come as one.
+        if isinstance(error.__context__, EOFError):
+            raise nobody from None
+        raise
+    if not meant:
+        raise click.ClickException("Nothing was changed.")
 
 
 def each(ids: Sequence[UUID], dsn: str | None, as_json: bool, act: Act) -> int:

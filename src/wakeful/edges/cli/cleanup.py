@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from wakeful.edges.cli.acts import yes_option
+from wakeful.edges.cli.acts import confirm, yes_option
 from wakeful.edges.cli.options import dsn_option, json_option
 
 
@@ -28,8 +28,7 @@ def cleanup(days: float, status: str, yes: bool, dsn: str | None, as_json: bool)
 
     state = final_state(status, "--status")
     # Without a person at the terminal this is a cron job, which knows what it does.
-    if not yes and sys.stdin.isatty():
-        click.confirm(f"Remove {state} jobs that are older than {days:g} days?", abort=True, err=True)
+    confirm(f"Remove {state} jobs that are older than {days:g} days?", yes or not sys.stdin.isatty())
     with acting(dsn) as asking:
         removed = play(asking, operating.cleanup_old_jobs(days, state))
     if as_json:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wakeful.edges.cli.acts import confirm, yes_option
 from wakeful.edges.cli.options import json_option
 
 if TYPE_CHECKING:
@@ -73,14 +74,12 @@ def shell(directory: Path | None, arguments: tuple[str, ...]) -> None:
 
 @db.command()
 @directory_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 def reset(directory: Path | None, yes: bool) -> None:
     """Stop the server and remove all its data."""
     from wakeful.database import embedded
 
-    if not yes:
-        place = embedded.locate(directory).directory
-        click.confirm(f"Remove the server's data in {place}, all jobs included?", abort=True, err=True)
+    confirm(f"Remove the server's data in {embedded.locate(directory).directory}, all jobs included?", yes)
     click.echo("Removed." if embedded.reset(directory) else "There was nothing to remove.")
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import click
 
-from wakeful.edges.cli.acts import by_option, confirm, progress, yes_option
+from wakeful.edges.cli.acts import Interrupted, by_option, confirm, progress, yes_option
 from wakeful.edges.cli.filters import F, filter_options, job_filter, page_options
 from wakeful.edges.cli.options import dsn_option, json_option
 from wakeful.values.errors import JobNotFound, WakefulError
@@ -192,7 +192,7 @@ def _act_on_all(
             return meant, play(asking, act_on_all(wanted, acknowledged, act, rate=rate, told=told, refused=_tell))
         except KeyboardInterrupt:
             pass
-    raise click.ClickException(f"Interrupted after {seen} of {_counted(meant)}: the same command goes on from there.")
+    raise Interrupted(f"Interrupted after {seen} of {_counted(meant)}: the same command goes on from there.")
 
 
 def _tell(error: WakefulError) -> None:

@@ -1,6 +1,7 @@
 """`wakeful`: the group of commands, and what an error becomes: one sentence on stderr and an exit code.
 
-0 is fine, 1 is "what was asked is not so", 2 is wrong usage. `WAKEFUL_DEBUG=1` shows the traceback instead.
+0 is fine, 1 is "what was asked is not so", 2 is wrong usage, 130 is Ctrl-C. `WAKEFUL_DEBUG=1` shows the traceback
+instead.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import NoReturn, TextIO
 import click
 from click.exceptions import NoArgsIsHelpError
 
+from wakeful.edges.cli.__main__ import INTERRUPTED
 from wakeful.values.errors import ConfigError, InvalidOption, PayloadError, UnknownTask, WakefulError
 
 # A command is `wakeful.edges.cli.<module>:<name>`. Its text is here, so that `--help` imports no command.
@@ -106,7 +108,7 @@ def cli(ctx: click.Context, dsn: str | None) -> None:
 
 
 def main() -> NoReturn:
-    """The console script: run a command and exit with its code."""
+    """Run a command and exit with its code."""
     if os.environ.get("WAKEFUL_DEBUG") in ("1", "true", "on"):
         sys.exit(cli.main(standalone_mode=False, prog_name="wakeful") or 0)
     code = run()
@@ -129,9 +131,9 @@ def run(args: list[str] | None = None) -> int:
     except click.UsageError as error:
         return fail(f"{error.format_message()} {where_to_look(error)}", 2)
     except click.ClickException as error:
-        return fail(error.format_message(), 1)
+        return fail(error.format_message(), error.exit_code)
     except click.Abort:
-        return fail("Interrupted.", 1)
+        return fail("Interrupted.", INTERRUPTED)
     except WakefulError as error:
         return fail(error.message, 2 if isinstance(error, USAGE_ERRORS) else 1)
     except BrokenPipeError:

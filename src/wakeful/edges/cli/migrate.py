@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from wakeful.edges.cli.acts import confirm
 from wakeful.edges.cli.options import dsn_option, json_option
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ def down(to: int | None, steps: int | None, yes: bool, dsn: str | None) -> None:
         if not planned:
             click.echo(f"The schema is at version {len(there)} already.")
             return
-        if not yes:
-            _ask(", ".join(migration.label for migration in planned))
+        confirm(f"Take back {', '.join(migration.label for migration in planned)}?", yes)
         migrations.down(conn, target, report=_reporter("taken back"))
 
 
@@ -96,13 +95,6 @@ def sql(direction: Literal["up", "down"], start: int | None, to: int | None, dsn
             ahead = migrations.plan(direction, migrations.read_migrations(), migrations.applied(conn), to)
         text = migrations.script(ahead, direction)
     click.echo(text or "-- Nothing to do.\n", nl=False)
-
-
-def _ask(names: str) -> None:
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"This would take back {names}: say --yes where nobody can be asked.")
-    if not click.confirm(f"Take back {names}?", err=True):
-        raise click.ClickException("Nothing was changed.")
 
 
 def _reporter(verb: str) -> Callable[[Migration], None]:
