@@ -22,7 +22,7 @@ def fetch(conn: psycopg.Connection[Any], statement: Statement[T]) -> T:
             cursor.execute(statement.sql, statement.params, binary=True)
             rows = cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
-            raise translated(error) from error
+            raise translated(error, statement.sql) from error
     return statement.decode(rows)
 
 
@@ -33,14 +33,14 @@ async def afetch(conn: psycopg.AsyncConnection[Any], statement: Statement[T]) ->
             await cursor.execute(statement.sql, statement.params, binary=True)
             rows = await cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
-            raise translated(error) from error
+            raise translated(error, statement.sql) from error
     return statement.decode(rows)
 
 
-def translated(error: psycopg.Error) -> WakefulError | psycopg.Error:
-    """Our error for psycopg's, or psycopg's own where that serves the caller better."""
+def translated(error: psycopg.Error, asked: str = "") -> WakefulError | psycopg.Error:
+    """Our error for psycopg's, or psycopg's own where that serves the caller better. `asked`: the statement."""
     diag, message = error.diag, str(error).split("\n", 1)[0]
-    told = ServerError(error.sqlstate, diag.message_primary or message, diag.message_detail, diag.message_hint)
+    told = ServerError(error.sqlstate, diag.message_primary or message, diag.message_detail, diag.message_hint, asked)
     if ours := translate(told):
         return ours
     if error.sqlstate is None and isinstance(error, psycopg.OperationalError):

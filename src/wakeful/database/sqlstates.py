@@ -37,6 +37,10 @@ _BROKEN_RULE = re.compile(
     r'(?:domain wakeful\.\w+|relation "job") violates check constraint "(?:job_)?(?!\w*_check")(\w+)"'
 )
 
+# What a statement of ours asks for first: a function, or a view.
+_ASKED = re.compile(r"\bwakeful\.(\w+)(\(?)")
+_DENIED = re.compile(r"permission denied for (function|schema|database) \"?([^\"]+)")
+
 _WORKER_VERBS = frozenset(
     (
         *("claim", "complete", "fail", "snooze", "release", "extend", "promote", "rescue", "expire"),
@@ -56,6 +60,8 @@ class ServerError:
     message: str
     detail: str | None = None
     hint: str | None = None
+    asked: str = ""
+    """The statement, where it is known."""
 
 
 def translate(told: ServerError) -> WakefulError | None:
@@ -69,7 +75,7 @@ def translate(told: ServerError) -> WakefulError | None:
     if state[:2] == "08" or state[:4] == "57P0" or state in ("25006", "53300"):
         return _unavailable(state, told)
     if state == "42501":
-        return Refused(_denied(told.message))
+        return Refused(f"{sentence(told.message)} {_remedy(told)}")
     if state == "23514" and (broken := _BROKEN_RULE.search(told.message)):
         return InvalidOption(message=f"It must hold that {broken[1].replace('_', ' ')}: correct what is enqueued.")
     if (state == "3F000" and "wakeful" in told.message) or "wakeful.migration" in told.message:
@@ -118,14 +124,26 @@ def _unavailable(state: str, told: ServerError) -> DatabaseUnavailable:
     return DatabaseUnavailable(f"{sentence(told.message)} Try again when the server is back.")
 
 
-def _denied(message: str) -> str:
-    words = message.replace('"', " ").split()
-    role = _role_for(words[-1]) if "function" in words else "wakeful_viewer"
-    return f"{sentence(message)} Ask the database's owner to `grant {role} to` your role."
+def _remedy(told: ServerError) -> str:
+    if told.message.startswith("must be owner"):
+        return "Do it as that owner."
+    found = _DENIED.match(told.message)
+    kind, name = found.groups() if found else ("view", "")
+    if kind == "database":
+        return f"Ask its owner to `grant create on database {name} to` your role."
+    if kind == "schema" and (asked := _ASKED.search(told.asked)):
+        kind, name = ("function" if asked[2] else "view"), asked[1]
+    if kind == "schema":
+        return (
+            "Ask the database's owner to grant your role wakeful_producer (to enqueue), wakeful_worker (to run jobs), "
+            "wakeful_viewer (to read) or wakeful_operator (to steer)."
+        )
+    role = _role_for(name) if kind == "function" else "wakeful_viewer"
+    return f"Ask the database's owner to `grant {role} to` your role."
 
 
 def _role_for(function: str) -> str:
-    if function.startswith("enqueue"):
+    if function.startswith(("enqueue", "enter_breaker", "leave_breaker")):
         return "wakeful_producer"
     # A version in the name (`claim_1`) is the mark of what only workers call.
     if function in _WORKER_VERBS or function.rpartition("_")[2].isdigit():
