@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.acceptance.commands import Commands
-from tests.sessions import Session, call
+from tests.sessions import Session, call, scalar, value
 from tests.verbs import claim, enqueue, started
 
 
@@ -41,6 +43,43 @@ def test_a_task_is_paused_whichever_its_queue(wakeful: Commands, db: Session) ->
     assert "Paused tasks: billing.charge." in wakeful.run("queues", "list").stderr
     wakeful.text("queues", "resume", "--task", "billing.charge")
     assert len(claim(db)) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "near"),
+    [
+        ("queue", ["reprots"], "did you mean reports?"),
+        ("queue", ["nope"], "check the name."),
+        ("task", ["--task", "invocie"], "did you mean invoice?"),
+    ],
+)
+def test_a_pause_of_what_nobody_knows_is_done_and_told(
+    wakeful: Commands, db: Session, kind: str, arguments: list[str], near: str
+) -> None:
+    call(db, "add_schedule", name="nightly", task="invoice", queue="reports", cron="30 3 * * *")
+    ran = wakeful.run("queues", "pause", *arguments)
+    assert (ran.returncode, ran.stdout) == (0, f"{kind.capitalize()} {arguments[-1]} is paused.\n")
+    assert ran.stderr == f"wakeful: No job, worker or schedule knows {kind} {arguments[-1]}: {near}\n"
+    assert scalar(db, "select paused from wakeful.controls where kind = %s and name = %s", kind, arguments[-1])
+
+
+def test_a_pause_of_what_is_known_says_no_more_than_that(wakeful: Commands, db: Session) -> None:
+    held = started(db, "done", queue="drained")
+    value(db, "complete", id=held.id, epoch=held.epoch, worker_id=held.worker_id)
+    value(db, "set_queue_policy", queue="limited", concurrency=3)
+    call(db, "add_schedule", name="nightly", task="invoice", queue="reports", cron="30 3 * * *")
+    for arguments in (["drained"], ["limited"], ["reports"], ["--task", "done"], ["--task", "invoice"]):
+        assert wakeful.run("queues", "pause", *arguments).stderr == ""
+
+
+def test_a_resumption_of_what_was_not_paused_says_so(wakeful: Commands, db: Session) -> None:
+    enqueue(db, queue="mail")
+    assert wakeful.text("queues", "resume", "mail") == "Queue mail was not paused.\n"
+    ran = wakeful.run("queues", "resume", "mial")
+    assert (ran.returncode, ran.stdout) == (0, "Queue mial was not paused.\n")
+    assert "did you mean mail?" in ran.stderr
+    wakeful.text("queues", "pause", "mail")
+    assert wakeful.text("queues", "resume", "mail") == "Queue mail is resumed.\n"
 
 
 def test_a_queue_or_a_task_must_be_named(wakeful: Commands) -> None:

@@ -62,6 +62,23 @@ from wakeful.workers order by alive desc, started_at, id
 """
 
 
+_NAMES = {
+    "queue": """
+select queue from wakeful.queues where scheduled + ready + running > 0
+union select unnest(queues) from wakeful.workers
+union select name from wakeful.policies where kind = 'queue'
+union select queue from wakeful.schedules where queue is not null
+""",
+    "task": """
+select unnest(tasks) from wakeful.workers
+union select name from wakeful.policies where kind = 'task'
+union select task from wakeful.schedules
+""",
+}
+
+_PAUSED = "select true from wakeful.controls where kind = %(kind)s::text and name = %(name)s::text and paused"
+
+
 def dead_letters(
     wanted: JobFilter, *, acknowledged: bool | None, limit: int, after: UUID | None = None
 ) -> Statement[list[DeadLetter]]:
@@ -96,6 +113,16 @@ def queues() -> Statement[list[QueueReport]]:
 def task_switches() -> Statement[list[TaskSwitch]]:
     """The tasks that are paused, or whose enqueuing was switched."""
     return Statement(_SWITCHES, {}, lambda rows: [TaskSwitch(*row) for row in rows])
+
+
+def is_paused(kind: str, name: str) -> Statement[bool]:
+    """Whether this queue or task is paused."""
+    return Statement(_PAUSED, {"kind": kind, "name": name}, bool)
+
+
+def names(kind: str) -> Statement[list[str]]:
+    """The queues that have live jobs, or the tasks of workers; in both cases those of policies and schedules too."""
+    return Statement(_NAMES[kind], {}, lambda rows: [name for (name,) in rows])
 
 
 def workers() -> Statement[list[WorkerReport]]:

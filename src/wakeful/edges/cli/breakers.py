@@ -78,21 +78,30 @@ def trip(name: str, length: str | None, actor: str | None, reason: str | None, d
     from wakeful.edges.cli.asking import acting
     from wakeful.edges.cli.showing import print_json
     from wakeful.statements import policy
-    from wakeful.values.policy import breaker_name
 
-    known = breaker_name(name, "NAME")
+    span = _length(length)
     with acting(dsn) as asking:
-        asking.run(policy.trip(known, _length(length), actor, reason))
+        _require(name, [one.name for one in asking.run(policy.breakers())])
+        asking.run(policy.trip(name, span, actor, reason))
     if as_json:
-        print_json({"breaker": known, "state": "open"})
+        print_json({"breaker": name, "state": "open"})
     else:
-        click.echo(f"Breaker {known} is open.")
+        click.echo(f"Breaker {name} is open.")
+
+
+def _require(name: str, names: list[str]) -> None:
+    """A breaker that nobody declared would open before nothing, while the traffic goes on."""
+    from wakeful.edges.cli.acquaintance import nearest
+    from wakeful.values.errors import Refused
+
+    if name not in names:
+        raise Refused(f"No breaker is called {name}: {nearest(name, names) or 'see `wakeful breakers list`.'}")
 
 
 def _length(text: str | None) -> timedelta | None:
-    from wakeful.values.duration import duration
+    from wakeful.values.duration import positive_duration
 
-    return None if text is None else duration(text, "--for")
+    return None if text is None else positive_duration(text, "--for")
 
 
 def _probe(one: BreakerReport) -> str:

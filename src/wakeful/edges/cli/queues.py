@@ -25,7 +25,7 @@ def queues() -> None:
 @dsn_option
 @json_option
 def list_queues(tasks: bool, dsn: str | None, as_json: bool) -> None:
-    """List the queues that have live jobs or are paused."""
+    """List the queues that have live jobs, or that someone has paused or resumed."""
     from wakeful.edges.cli.asking import reading
     from wakeful.edges.cli.showing import print_json
     from wakeful.statements import read_fleet
@@ -85,9 +85,10 @@ def _steer(
     dsn: str | None,
     as_json: bool,
 ) -> None:
+    from wakeful.edges.cli.acquaintance import unknown
     from wakeful.edges.cli.asking import acting
     from wakeful.edges.cli.showing import print_json
-    from wakeful.statements import operate
+    from wakeful.statements import operate, read_fleet
     from wakeful.values.names import queue_name, task_name
 
     if (queue is None) == (task is None):
@@ -101,11 +102,17 @@ def _steer(
     kind = "queue" if task is None else "task"
     name = queue_name(queue or "") if task is None else task_name(task)
     with acting(dsn) as asking:
+        was_paused = asking.run(read_fleet.is_paused(kind, name))
         asking.run(verbs[kind, done](name, actor, reason))
+        # Asked afterwards: a pause is not to wait for it.
+        doubt = None if was_paused else unknown(asking, kind, name)
+    changed = done == "paused" or was_paused
     if as_json:
         print_json({kind: name, "paused": done == "paused"})
     else:
-        click.echo(f"{kind.capitalize()} {name} is {done}.")
+        click.echo(f"{kind.capitalize()} {name} {f'is {done}' if changed else 'was not paused'}.")
+    if doubt is not None:
+        click.echo(f"wakeful: {doubt}", err=True)
 
 
 def _print_queues(found: list[QueueReport]) -> None:
