@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import make_conninfo
 from rich.console import Console
 
 from tests.acceptance.processes import COMMAND, environment, run, wait_until
@@ -97,6 +98,22 @@ def test_on_a_terminal_it_goes_on_until_ctrl_c_and_then_adds_up(database: Databa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_user_who_may_not_create_databases_is_told_so(database: Database, tmp_path: Path) -> None:
+    role = f"{database.name}_poor"
+    with session(database.dsn) as db:
+        db.execute(f"create role {role} login password 'x'")
+        try:
+            poor = make_conninfo(database.dsn, user=role, password="x", dbname="postgres")
+            ran = run("demo", "--dsn", poor, folder=tmp_path)
+        finally:
+            db.execute(f"drop role {role}")
+    assert ran.returncode == 1
+    assert ran.stderr == (
+        "wakeful: This user may not create a database, which the demo needs: "
+        "grant CREATEDB to it, or give the DSN of one that may.\n"
+    )
+
+
 def test_interrupted_twice_it_still_cleans_up(database: Database, tmp_path: Path) -> None:
     with subprocess.Popen(
         [*COMMAND, "demo", "--dsn", database.dsn],
@@ -110,7 +127,7 @@ def test_interrupted_twice_it_still_cleans_up(database: Database, tmp_path: Path
         demo.send_signal(signal.SIGINT)
         demo.send_signal(signal.SIGINT)
         told = demo.communicate(timeout=60)
-    assert demo.returncode == 1
+    assert demo.returncode == 130
     assert told[1] == "wakeful: Interrupted.\n"
     with session(database.dsn) as db:
         assert query(db, DEMO_DATABASE, f"wakeful_demo_{demo.pid}") == []

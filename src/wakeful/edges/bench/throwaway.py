@@ -13,7 +13,7 @@ from psycopg import sql
 from wakeful.database import migrations
 from wakeful.database.address import with_database
 from wakeful.database.connect import connect
-from wakeful.values.errors import Refused
+from wakeful.database.create import create_database
 
 _OUR_ROLES = "select rolname from pg_catalog.pg_roles where rolname like 'wakeful\\_%'"
 
@@ -27,13 +27,7 @@ def throwaway(dsn: str) -> Iterator[str]:
     name = f"wakeful_bench_{os.getpid()}"
     with connect(dsn, name="wakeful bench") as admin:
         before = _roles(admin)
-        try:
-            admin.execute(sql.SQL("create database {} template template0").format(sql.Identifier(name)))
-        except psycopg.errors.InsufficientPrivilege:
-            raise Refused(
-                "This user may not create a database, which the benchmark needs: "
-                "grant CREATEDB to it, or give the DSN of one that may."
-            ) from None
+        create_database(admin, name, "the benchmark")
         try:
             address = with_database(dsn, name)
             with connect(address, name="wakeful bench") as conn:

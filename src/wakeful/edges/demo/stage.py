@@ -13,6 +13,7 @@ from pathlib import Path
 from wakeful.database import embedded, migrations
 from wakeful.database.address import with_database
 from wakeful.database.connect import connect
+from wakeful.database.create import create_database
 from wakeful.edges.demo.shop import TABLES
 
 
@@ -57,10 +58,10 @@ def _server_in(directory: Path, step: Callable[[str], None]) -> Iterator[str]:
 def _database_on(dsn: str) -> Iterator[str]:
     from psycopg import sql
 
-    name = sql.Identifier(f"wakeful_demo_{os.getpid()}")
+    name = f"wakeful_demo_{os.getpid()}"
     with connect(dsn, name="wakeful demo") as admin:
-        admin.execute(sql.SQL("create database {} template template0").format(name))
+        create_database(admin, name, "the demo")
         try:
-            yield with_database(dsn, f"wakeful_demo_{os.getpid()}")
+            yield with_database(dsn, name)
         finally:
-            admin.execute(sql.SQL("drop database {} with (force)").format(name))
+            admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
