@@ -77,6 +77,54 @@ def test_a_dsn_that_is_none_is_told() -> None:
     assert "names mysql, not PostgreSQL" in Commands("mysql://here/there").refusal(2, "stats")
 
 
+@pytest.mark.parametrize(
+    "command", [["migrate", "up"], ["stats"], ["worker", "shop:app"], ["dev", "shop:app"], ["demo"]]
+)
+def test_an_empty_dsn_is_no_wish_for_the_embedded_server(wakeful: Commands, command: list[str]) -> None:
+    for given in ([*command, "--dsn", ""], ["--dsn", " ", *command]):
+        told = wakeful.refusal(2, *given)
+        assert "--dsn is empty" in told
+        assert "leave it out to use the embedded server" in told
+
+
+def test_an_empty_variable_is_no_wish_for_the_embedded_server() -> None:
+    assert "WAKEFUL_DSN is empty" in Commands("").refusal(2, "migrate", "up")
+
+
+@pytest.mark.parametrize("module", ["click", "wakeful.edges.cli.main", "wakeful.edges.cli.stats", "psycopg"])
+def test_an_interruption_while_modules_are_imported_is_told_in_a_sentence(wakeful: Commands, module: str) -> None:
+    program = f"""
+import os, signal, sys
+from importlib.metadata import entry_points
+
+class Impatient:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Impatient())
+[script] = entry_points(group="console_scripts", name="wakeful")
+script.load()()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program, "stats", "--dsn", wakeful.dsn],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stdout) == (130, "")
+    assert ran.stderr.strip() == "wakeful: Interrupted."
+
+
+@pytest.mark.parametrize("command", [["schedules", "remove", "nightly"], ["db", "reset"], ["cleanup"]], ids=" ".join)
+def test_a_question_that_is_not_answered_or_with_no_changes_nothing(wakeful: Commands, command: list[str]) -> None:
+    code, screen = wakeful.terminal(*command, typed="\x04")
+    assert (code, "Nobody is there to ask: add --yes." in screen) == (2, True), screen
+    code, screen = wakeful.terminal(*command, typed="n\n")
+    assert (code, "Nothing was changed." in screen) == (1, True), screen
+
+
 def test_an_answer_that_takes_too_long_is_given_up(wakeful: Commands, database: Database, db: Session) -> None:
     with session(database.dsn) as other, other.transaction():
         other.execute("lock table wakeful.job in access exclusive mode")

@@ -76,8 +76,10 @@ def test_a_task_that_is_switched_off_makes_no_job(wakeful: Commands, db: Session
         (["t t"], "white space"),
         (["t", "--priority", "200"], "200 is not in the range"),
         (["t", "--delay", "soonish"], "delay is 'soonish'"),
-        (["t", "--run-at", "5m"], "--run-at takes a moment"),
-        (["t", "--run-at", "tomorrow"], "'tomorrow' is neither an age"),
+        (["t", "--run-at", "5m"], "'5m' is no moment such as 2026-01-31T08:00. A wait is given as --delay."),
+        (["t", "--expires-at", "5m"], "'--expires-at': '5m' is no moment such as 2026-01-31T08:00. See"),
+        (["t", "--expires-at", "2001-01-01T00:00Z"], "expires_at lies in the past (2001-01-01 "),
+        (["t", f'{{"a": {"7" * 5000}}}'], "The payload holds an integer of more than 4300 digits: send it as text."),
         (["t", "--delay", "1h", "--run-at", "2126-01-01"], "give one of them"),
         (["t", "--dedup", "skip"], "dedup"),
         (["t", "--id", "nonsense"], "'nonsense' is not a valid UUID"),
@@ -93,10 +95,18 @@ def test_a_user_without_rights_is_told_whom_to_ask(database: Database) -> None:
         owner.execute(f"create role {role} login password 'x'")
         try:
             stranger = Commands(f"{database.dsn} user={role} password=x")
-            for command in (["enqueue", "t"], ["jobs", "list"], ["stats"], ["cleanup"]):
+            for role_needed, command in (
+                ("wakeful_producer", ["enqueue", "t"]),
+                ("wakeful_viewer", ["jobs", "list"]),
+                ("wakeful_viewer", ["stats"]),
+                ("wakeful_viewer", ["queues", "list"]),
+                ("wakeful_operator", ["cleanup"]),
+                ("wakeful_worker", ["worker", "tests.worker.apps:app"]),
+                ("wakeful_worker", ["worker", "tests.worker.apps:app", "--once"]),
+            ):
                 told = stranger.refusal(1, *command)
                 assert "permission denied" in told.lower()
-                assert "Ask the database's owner to `grant wakeful_" in told
+                assert f"Ask the database's owner to `grant {role_needed} to` your role." in told
             owner.execute(f"grant wakeful_viewer to {role}")
             stranger.text("jobs", "list")
             assert "grant wakeful_operator to" in stranger.refusal(1, "cleanup")
@@ -104,3 +114,9 @@ def test_a_user_without_rights_is_told_whom_to_ask(database: Database) -> None:
         finally:
             owner.execute(f"drop owned by {role}")
             owner.execute(f"drop role {role}")
+
+
+def test_a_job_sent_again_after_it_expired_is_still_the_same(wakeful: Commands, db: Session) -> None:
+    made = wakeful.json("enqueue", "t", "--expires-at", "2126-01-01")
+    again = wakeful.json("enqueue", "t", "--expires-at", "2001-01-01", "--id", made["id"])
+    assert again == {"id": made["id"], "action": "resent"}

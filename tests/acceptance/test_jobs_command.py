@@ -106,7 +106,9 @@ def test_jobs_are_retried_wherever_they_are(wakeful: Commands, db: Session) -> N
     [told] = wakeful.json("jobs", "retry", str(dead.id))
     assert told["answer"] == "requeued"
     assert str(claim_one(db, tasks=["dead"]).id) == told["as"]
-    assert "No finished or dead job has id" in wakeful.refusal(1, "jobs", "retry", str(uuid4()))
+    nobody = uuid4()
+    told = wakeful.refusal(1, "jobs", "retry", str(nobody))
+    assert told == f"wakeful: There is no job {nobody}. Check the id with `wakeful jobs list`.\n"
 
 
 def test_a_waiting_job_is_buried_and_a_running_one_is_not(wakeful: Commands, db: Session) -> None:
@@ -134,7 +136,9 @@ def test_clean_up_removes_what_is_old(wakeful: Commands, db: Session) -> None:
     shift_clock(db, "8 days")
     assert wakeful.text("cleanup", "--days", "7", "--status", "completed", "--yes") == "1 job removed.\n"
     assert scalar(db, "select count(*) from wakeful.jobs") == 0
-    assert "not final" in wakeful.refusal(2, "cleanup", "--status", "ready")
+    for word in ("ready", "foo"):
+        told = wakeful.refusal(2, "cleanup", "--status", word)
+        assert f"--status is '{word}', which is not final: use completed, failed or cancelled." in told
 
 
 def test_a_person_at_a_terminal_is_asked_before_jobs_are_removed(wakeful: Commands, db: Session) -> None:

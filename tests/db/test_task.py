@@ -230,6 +230,7 @@ WRONG_USE: list[tuple[dict[str, Any], str]] = [
     ({"run_at": "2026-01-01"}, "run_at"),
     ({"delay": 1, "run_at": datetime(2026, 1, 1, tzinfo=UTC)}, "run_at"),
     ({"expires_at": datetime(2026, 1, 1)}, "expires_at"),
+    ({"expires_at": datetime(2001, 1, 1, tzinfo=UTC)}, "expires_at"),
     ({"max_attempts": 0}, "max_attempts"),
     ({"max_attempts": 2, "max_retries": 1}, "max_retries"),
     ({"dedup_key": ""}, "dedup_key"),
@@ -265,6 +266,23 @@ def test_options_that_need_each_other_are_refused_when_it_is_enqueued() -> None:
         double.using(metadata={"a": "\x00"}).enqueue(1)
     with pytest.raises(InvalidOption, match="white space"):
         app.enqueue("two words", id=uuid4())
+
+
+@pytest.mark.parametrize("dsn", [5, "", " \n"])
+def test_what_is_no_address_is_refused_when_the_app_is_made(dsn: Any) -> None:
+    with pytest.raises(InvalidOption, match="leave it out to use the embedded server") as caught:
+        Wakeful(dsn)
+    assert caught.value.option == "dsn"
+
+
+def test_what_is_no_list_of_calls_is_refused_in_a_sentence() -> None:
+    calls: Any = 5
+    with pytest.raises(InvalidOption, match="calls is of type int: give a list of mappings, one a job"):
+        double.enqueue_many(calls)
+    with pytest.raises(PayloadError, match=r"`\[1\]` is of type int: give a mapping of names to values"):
+        double.enqueue_many([{"number": 1}, calls])
+    with pytest.raises(PayloadError, match="The payload is of type int: give a mapping"):
+        app.enqueue("elsewhere", calls)
 
 
 def nothing() -> None: ...

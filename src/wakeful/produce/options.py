@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypedDict, get_args
@@ -94,6 +94,9 @@ class Options:
             raise InvalidOption("run_at", "is given beside delay, and both say when: give one of them.")
         if read.get("patience", self.patience) and read.get("conn", self.conn) is not None:
             raise InvalidOption("patience", "is given beside conn, whose transaction a full queue ends: leave it out.")
+        # Sent again with its id, a job may have been made in time.
+        if "expires_at" in read and read.get("id", self.id) is None:
+            _refuse_past(read["expires_at"])
         # Of two copies made one of the other, the later says when.
         if "delay" in read:
             read["run_at"] = None
@@ -127,6 +130,12 @@ def _moment(value: object, field: str) -> datetime:
             field, f"is {shown(value)}, without a time zone: make it aware, as in datetime.now(timezone.utc)."
         )
     return value
+
+
+def _refuse_past(expires_at: datetime) -> None:
+    if expires_at <= datetime.now(UTC):
+        told = expires_at.isoformat(" ", "seconds")
+        raise InvalidOption("expires_at", f"lies in the past ({told}): give a later moment, or leave it out.")
 
 
 def _starts(value: object, field: str) -> int:

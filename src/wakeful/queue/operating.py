@@ -66,5 +66,11 @@ def retry(job_id: UUID | str, actor: str | None) -> Script[UUID]:
     try:
         yield operate.retry_now(id, actor)
     except JobNotFound:
+        pass
+    else:
+        return id
+    try:
         return (yield from requeue(id, actor))
-    return id
+    except JobNotFound:
+        # In the words of the one verb that was asked for: SQL's advice is the half that was tried before.
+        raise JobNotFound(id) from None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import click
 
-from wakeful.edges.cli.filters import moment, read_json
+from wakeful.edges.cli.filters import moment_alone, read_json
 from wakeful.edges.cli.options import dsn_option, json_option
 
 DEDUP_MODES = ("skip", "raise", "replace", "debounce", "rerun")
@@ -30,8 +29,13 @@ JOINED = {
 @click.option("--queue", metavar="NAME", help="The queue (default).")
 @click.option("--priority", type=click.IntRange(-100, 100), metavar="N", help="−100 to 100, the higher first.")
 @click.option("--delay", metavar="WAIT", help="Due after this long: 30s, 5m, 2h.")
-@click.option("--run-at", type=moment, metavar="WHEN", help="Due at this moment: 2026-01-31T08:00.")
-@click.option("--expires-at", type=moment, metavar="WHEN", help="Cancelled if not started by then.")
+@click.option(
+    "--run-at",
+    type=moment_alone(" A wait is given as --delay."),
+    metavar="WHEN",
+    help="Due at this moment: 2026-01-31T08:00.",
+)
+@click.option("--expires-at", type=moment_alone(), metavar="WHEN", help="Cancelled if not started by then.")
 @click.option("--max-attempts", type=click.IntRange(1, 10_000), metavar="N", help="How often it may start (5).")
 @click.option("--dedup-key", metavar="KEY", help="Of the task's live jobs only one has this key.")
 @click.option("--dedup", type=click.Choice(DEDUP_MODES), help="What becomes of a second one (skip).")
@@ -47,8 +51,6 @@ def enqueue(
     payload: str,
     dsn: str | None,
     as_json: bool,
-    run_at: timedelta | datetime | None,
-    expires_at: timedelta | datetime | None,
     **options: Any,
 ) -> int:
     """Enqueue a job of TASK with a JSON object as its payload, and print its id.
@@ -58,8 +60,6 @@ def enqueue(
     from wakeful.app import Wakeful
 
     arguments = read_payload(payload)
-    options["run_at"] = no_age(run_at, "--run-at")
-    options["expires_at"] = no_age(expires_at, "--expires-at")
     with Wakeful(dsn) as app:
         made = app.enqueue(task, arguments, **options)
     return answer(task, made, made.action if made else "off", as_json)
@@ -99,11 +99,4 @@ def _text(given: str) -> str:
         raise click.UsageError(f"The file {given[1:]!r} cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError:
         raise click.UsageError("The payload is not UTF-8 text.") from None
-    return given
-
-
-def no_age(given: timedelta | datetime | None, option: str) -> datetime | None:
-    """A moment; an age is none here."""
-    if isinstance(given, timedelta):
-        raise click.UsageError(f"{option} takes a moment, such as 2026-01-31T08:00. A wait is given as --delay.")
     return given

@@ -22,7 +22,7 @@ def moment(value: str) -> timedelta | datetime:
     from wakeful.values.errors import InvalidOption
 
     try:
-        return datetime.fromisoformat(value).astimezone()
+        return _calendar(value)
     except ValueError:
         pass
     try:
@@ -31,6 +31,22 @@ def moment(value: str) -> timedelta | datetime:
         raise click.BadParameter(
             f"{value!r} is neither an age such as 90m or 2d, nor a moment such as 2026-01-31T08:00."
         ) from None
+
+
+def moment_alone(advice: str = "") -> Callable[[str], datetime]:
+    """Reads a moment, and no age; `advice` tells what else there is."""
+
+    def read(value: str) -> datetime:
+        try:
+            return _calendar(value)
+        except ValueError:
+            raise click.BadParameter(f"{value!r} is no moment such as 2026-01-31T08:00.{advice}") from None
+
+    return read
+
+
+def _calendar(value: str) -> datetime:
+    return datetime.fromisoformat(value).astimezone()
 
 
 def json_text(value: str) -> str:
@@ -45,8 +61,14 @@ def read_json(text: str, what: str) -> Any:
     def refuse(constant: str) -> None:
         raise click.UsageError(f"{what} holds {constant}, which is not JSON.")
 
+    def whole(digits: str) -> int:
+        try:
+            return int(digits)
+        except ValueError:
+            raise click.UsageError(f"{what} holds an integer of more than 4300 digits: send it as text.") from None
+
     try:
-        return json.loads(text, parse_constant=refuse)
+        return json.loads(text, parse_constant=refuse, parse_int=whole)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise click.UsageError(f"{what} is not JSON: {error.msg.lower()} at {place}.") from None
