@@ -277,8 +277,10 @@ def test_what_is_no_address_is_refused_when_the_app_is_made(dsn: Any) -> None:
 
 def test_what_is_no_list_of_calls_is_refused_in_a_sentence() -> None:
     calls: Any = 5
-    with pytest.raises(InvalidOption, match="calls is of type int: give a list of mappings, one a job"):
-        double.enqueue_many(calls)
+    batched = Wakeful(NOWHERE).task(batch=5)(in_lists)
+    for task in (double, batched):
+        with pytest.raises(InvalidOption, match="calls is of type int: give a list of mappings, one a job"):
+            task.enqueue_many(calls)
     with pytest.raises(PayloadError, match=r"`\[1\]` is of type int: give a mapping of names to values"):
         double.enqueue_many([{"number": 1}, calls])
     with pytest.raises(PayloadError, match="The payload is of type int: give a mapping"):
@@ -286,6 +288,9 @@ def test_what_is_no_list_of_calls_is_refused_in_a_sentence() -> None:
 
 
 def nothing() -> None: ...
+
+
+def in_lists(items: list[dict[str, int]]) -> None: ...
 
 
 def with_context(ctx: Context, number: int) -> None: ...

@@ -16,7 +16,7 @@ from wakeful.payload.plain import ENCODER
 from wakeful.payload.refusal import decode_refusal
 from wakeful.payload.signature import IsContext, Signature, read_signature
 from wakeful.payload.text import may_hold_naive_datetime, may_hold_nul, nests_deeper
-from wakeful.values.errors import InvalidOption, PayloadError
+from wakeful.values.errors import PayloadError
 
 _RAW_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ROWS_AT_ONCE: Final = 500
@@ -172,8 +172,6 @@ def encode_many(
     codec: PayloadCodec, mappings: Iterable[Mapping[str, object]], *, limit_bytes: int = DEFAULT_LIMIT_BYTES
 ) -> list[str]:
     """JSON texts of many calls' keyword arguments, in order; an error names its row: `[17].order`."""
-    if not isinstance(mappings, Iterable):
-        raise InvalidOption("calls", f"is of type {type(mappings).__name__}: give a list of mappings, one a job.")
     rows = iter(mappings)
     texts: list[str] = []
     while chunk := list(islice(rows, _ROWS_AT_ONCE)):

@@ -10,6 +10,7 @@ from wakeful.payload import PayloadCodec, encode, encode_many
 from wakeful.produce.options import NO_OPTIONS, EnqueueOptions, Options
 from wakeful.produce.template import Defaults, Template, template
 from wakeful.task.spec import TaskSpec
+from wakeful.values.errors import InvalidOption
 
 if TYPE_CHECKING:
     from wakeful.produce.producer import Producer
@@ -110,6 +111,8 @@ class Task(Generic[P, R]):
         return self.codec.encode(self.codec.bind(*args, **kwargs), limit_bytes=limit_bytes)
 
     def _texts(self, calls: Iterable[Mapping[str, Any]], limit_bytes: int) -> list[str]:
+        if not isinstance(calls, Iterable):
+            raise InvalidOption("calls", f"is of type {type(calls).__name__}: give a list of mappings, one a job.")
         if self.spec.batch is not None:
             return [encode(call, limit_bytes=limit_bytes) for call in calls]
         return encode_many(self.codec, calls, limit_bytes=limit_bytes)
