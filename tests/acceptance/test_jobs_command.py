@@ -196,3 +196,29 @@ def test_an_unknown_id_is_not_found(wakeful: Commands) -> None:
     told = wakeful.refusal(1, "jobs", "show", str(uuid4()))
     assert "There is no job" in told
     assert "`wakeful jobs list`" in told
+
+
+@pytest.mark.parametrize("at", ["infinity", "-infinity", "20000-01-01", "0044-03-15 BC", "9999-12-31 23:59:59-12"])
+def test_a_time_that_no_calendar_has_breaks_no_list(wakeful: Commands, db: Session, at: str) -> None:
+    odd, held = str(enqueue(db, "odd", delay="1 hour")), started(db, "held")
+    db.execute("update wakeful.job set run_at = %s, expires_at = %s", [at, at])
+    db.execute("update wakeful.job set lease_expires_at = %s where state = 2", [at])
+    assert ids(wakeful.json("jobs", "list")) == [str(held.id), odd]
+    assert wakeful.text("jobs", "list")
+    for id in (odd, str(held.id)):
+        assert wakeful.json("jobs", "show", id)["id"] == id
+        assert wakeful.text("jobs", "show", id)
+        assert wakeful.text("explain", id)
+    letter = started(db, "letter")
+    db.execute("update wakeful.job set run_at = %s, expires_at = %s where id = %s", [at, at, letter.id])
+    db.execute(
+        "select wakeful.fail(%s, %s, %s, 'c', 'm', no_retry => true)", [letter.id, letter.epoch, letter.worker_id]
+    )
+    assert str(letter.id) in ids(wakeful.json("jobs", "list"))
+    assert wakeful.text("dead", "requeue", str(letter.id))
+
+
+def test_a_moment_that_leads_out_of_the_calendar_is_told_in_a_sentence(wakeful: Commands) -> None:
+    for option in (("jobs", "list", "--since"), ("enqueue", "t", "--run-at")):
+        refused = wakeful.run(*option, "9999-12-31T23:59:59-23:00")
+        assert (refused.returncode, "Traceback" in refused.stderr) == (2, False)

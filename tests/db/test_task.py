@@ -6,7 +6,7 @@ import functools
 import importlib
 import sys
 from collections.abc import AsyncIterator, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -228,6 +228,10 @@ WRONG_USE: list[tuple[dict[str, Any], str]] = [
     ({"delay": "soon"}, "delay"),
     ({"run_at": datetime(2026, 1, 1)}, "run_at"),
     ({"run_at": "2026-01-01"}, "run_at"),
+    ({"run_at": datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone(-timedelta(hours=12)))}, "run_at"),
+    ({"run_at": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=12)))}, "run_at"),
+    ({"expires_at": datetime.max.replace(tzinfo=UTC)}, "expires_at"),
+    ({"delay": "400000 days"}, "delay"),
     ({"delay": 1, "run_at": datetime(2026, 1, 1, tzinfo=UTC)}, "run_at"),
     ({"expires_at": datetime(2026, 1, 1)}, "expires_at"),
     ({"expires_at": datetime(2001, 1, 1, tzinfo=UTC)}, "expires_at"),

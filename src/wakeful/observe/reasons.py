@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from wakeful.observe.verdict import on_the_clock
+from wakeful.values.moment import told_moment
 from wakeful.values.wording import in_words
 
 Facts = Mapping[str, Any]
@@ -25,7 +26,7 @@ class Moment:
 
 def answer(facts: Facts) -> list[str]:
     """The sentences: the state first, then everything that keeps the job from running."""
-    job, now = facts["job"], moment(facts["at"])
+    job, now = facts["job"], told_moment(facts["at"])
     match job["state"]:
         case "scheduled":
             told = [_scheduled(job, now), *_gates(facts)]
@@ -51,18 +52,19 @@ def answer(facts: Facts) -> list[str]:
 def timeline(facts: Facts) -> list[Moment]:
     """What happened, oldest first."""
     job = facts["job"]
-    moments = [Moment(moment(job["created_at"]), _made(job))]
+    moments = [Moment(told_moment(job["created_at"]), _made(job))]
     for one in job["attempts"] or ():
-        moments.append(
-            Moment(moment(one["started_at"]), f"attempt {one['attempt']} started by {_name(facts, one['worker_id'])}")
-        )
-        moments.append(Moment(moment(one["ended_at"]), f"attempt {one['attempt']} {one['outcome']}{_error(one)}"))
-    if job["state"] in ("running", "completed"):
+        # An imported one does not tell who began it, and when.
+        if one.get("started_at"):
+            began = f"attempt {one['attempt']} started by {_name(facts, one['worker_id'])}"
+            moments.append(Moment(told_moment(one["started_at"]), began))
+        moments.append(Moment(told_moment(one["ended_at"]), f"attempt {one['attempt']} {one['outcome']}{_error(one)}"))
+    if job["state"] in ("running", "completed") and job["started_at"]:
         holder = _name(facts, job["worker_id"])
-        moments.append(Moment(moment(job["started_at"]), f"attempt {job['attempt']} started by {holder}"))
-    moments += [Moment(moment(act["at"]), f"{act['act']} by {act['actor']}") for act in facts["acts"]]
+        moments.append(Moment(told_moment(job["started_at"]), f"attempt {job['attempt']} started by {holder}"))
+    moments += [Moment(told_moment(act["at"]), f"{act['act']} by {act['actor']}") for act in facts["acts"]]
     if job["finished_at"] is not None:
-        moments.append(Moment(moment(job["finished_at"]), str(job["state"])))
+        moments.append(Moment(told_moment(job["finished_at"]), str(job["state"])))
     # Sorting keeps the order of what happened at one moment.
     return sorted(moments, key=lambda one: one.at)
 
@@ -73,7 +75,7 @@ def _name(facts: Facts, worker_id: str) -> str:
 
 
 def _scheduled(job: Facts, now: datetime) -> str:
-    wait = (moment(job["run_at"]) - now).total_seconds()
+    wait = (told_moment(job["run_at"]) - now).total_seconds()
     due = f"due in {in_words(wait)}" if wait > 0 else f"overdue by {in_words(-wait)}, and about to be made ready"
     last = (job["attempts"] or [{}])[-1]
     match last.get("outcome"):
@@ -160,7 +162,7 @@ def _running(facts: Facts, now: datetime) -> Iterator[str]:
         yield f"It says that it is {job['progress'].get('percent')} % done{f': {told}' if told else ''}."
     if job["cancel_requested_at"]:
         yield f"It was asked to stop {_ago(job['cancel_requested_at'], now)} ago{_because(job['cancel_reason'])}."
-    if job["lease_expires_at"] and moment(job["lease_expires_at"]) <= now:
+    if job["lease_expires_at"] and told_moment(job["lease_expires_at"]) <= now:
         yield "Its lease has lapsed: the next worker that looks takes it back."
     elif holder and not holder["alive"]:
         yield "Its worker has stopped beating: the next worker that looks takes the job back."
@@ -194,9 +196,4 @@ def _because(reason: object) -> str:
 
 
 def _ago(at: str, now: datetime) -> str:
-    return in_words(max(0.0, (now - moment(at)).total_seconds()))
-
-
-def moment(text: str) -> datetime:
-    """A moment as the database writes it in JSON."""
-    return datetime.fromisoformat(text)
+    return in_words(max(0.0, (now - told_moment(at)).total_seconds()))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from wakeful.values.alert import Alert
 from wakeful.values.finding import Finding
+from wakeful.values.moment import told_moment
 from wakeful.values.wording import in_words
 
 Facts = Mapping[str, Any]
@@ -130,4 +131,4 @@ def _count(number: int, noun: str) -> str:
 
 def on_the_clock(text: str) -> str:
     """A moment, as the database writes it in JSON, on this machine's clock."""
-    return f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M:%S}"
+    return f"{told_moment(text).astimezone():%Y-%m-%d %H:%M:%S}"

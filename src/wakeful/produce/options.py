@@ -12,6 +12,7 @@ from uuid import UUID
 
 from wakeful.values.duration import DurationLike, nonnegative_duration
 from wakeful.values.errors import InvalidOption
+from wakeful.values.moment import moment
 from wakeful.values.names import label, queue_name
 from wakeful.values.number import whole_number
 from wakeful.values.retry import MOST_ATTEMPTS, RetryLike, RetryPolicy, retry_policy
@@ -122,16 +123,6 @@ def priority(value: object, field: str) -> int:
     return whole_number(value, field, -100, 100)
 
 
-def _moment(value: object, field: str) -> datetime:
-    if not isinstance(value, datetime):
-        raise InvalidOption(field, f"is {shown(value)}: give a datetime with a time zone.")
-    if value.utcoffset() is None:
-        raise InvalidOption(
-            field, f"is {shown(value)}, without a time zone: make it aware, as in datetime.now(timezone.utc)."
-        )
-    return value
-
-
 def _refuse_past(expires_at: datetime) -> None:
     if expires_at <= datetime.now(UTC):
         told = expires_at.isoformat(" ", "seconds")
@@ -193,7 +184,7 @@ _READERS: Final[Mapping[str, Callable[[Any, str], object]]] = {
     "queue": queue_name,
     "priority": priority,
     "delay": nonnegative_duration,
-    "run_at": _moment,
+    "run_at": moment,
     "max_attempts": _starts,
     "max_retries": _starts_after_first,
     "dedup_key": _dedup_key,
@@ -202,7 +193,7 @@ _READERS: Final[Mapping[str, Callable[[Any, str], object]]] = {
     "correlation_id": _uuid,
     "parent_id": _uuid,
     "created_by": label,
-    "expires_at": _moment,
+    "expires_at": moment,
     "id": _uuid,
     "idempotency_key": label,
     "metadata": _mapping,

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from wakeful.statements.statement import Row, Statement
 from wakeful.values.job import JobReport
+from wakeful.values.moment import EARLIEST, LATEST
 from wakeful.values.report import Stats
 
 
@@ -50,10 +51,27 @@ class Search(NamedTuple):
     reached: UUID | None
 
 
-_COLUMNS = """select id, task, queue, state, priority, payload::text, result::text, attempt, max_attempts,
- epoch, run_at, created_at, updated_at, started_at, finished_at, worker_id, lease_expires_at, last_error_code,
- last_error_message, last_error_at, correlation_id, parent_id, created_by, tenant, dedup_key, ready_at,
- expires_at, metadata::text, attempts::text, cancel_requested_at, cancel_reason, origin_id, requeued_as"""
+def readable(column: str) -> str:
+    """A column of moments: one that no calendar has is told as the nearest that it has, and breaks no list."""
+    first, last = f"'{EARLIEST}'::timestamptz", f"'{LATEST}'::timestamptz"
+    return f"case when {column} < {first} then {first} when {column} > {last} then {last} else {column} end"
+
+
+# Those that someone else may have said: an option, an imported row, or a lease.
+_RUN_AT = readable("run_at")
+_CREATED_AT = readable("created_at")
+_UPDATED_AT = readable("updated_at")
+_STARTED_AT = readable("started_at")
+_FINISHED_AT = readable("finished_at")
+_LEASE_EXPIRES_AT = readable("lease_expires_at")
+_LAST_ERROR_AT = readable("last_error_at")
+_EXPIRES_AT = readable("expires_at")
+
+_COLUMNS = f"""select id, task, queue, state, priority, payload::text, result::text, attempt, max_attempts,
+ epoch, {_RUN_AT}, {_CREATED_AT}, {_UPDATED_AT}, {_STARTED_AT}, {_FINISHED_AT}, worker_id, {_LEASE_EXPIRES_AT},
+ last_error_code, last_error_message, {_LAST_ERROR_AT}, correlation_id, parent_id, created_by, tenant, dedup_key,
+ ready_at, {_EXPIRES_AT}, metadata::text, attempts::text, cancel_requested_at, cancel_reason, origin_id,
+ requeued_as"""
 
 _ONE = f"""{_COLUMNS}
 from wakeful.jobs where id = %(id)s::uuid"""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from wakeful.statements.read import JobFilter, decoded
+from wakeful.statements.read import JobFilter, decoded, readable
 from wakeful.statements.statement import Row, Statement, first_value
 from wakeful.values.report import DeadLetter, QueueReport, TaskSwitch, WorkerReport
 
-_LETTER = """select id, task, queue, tenant, correlation_id, error_code, error_message, error_details::text,
- died_at, acknowledged, acknowledged_by, acknowledged_at, requeued_as, requeued_at, attempt,
+_DIED_AT = readable("died_at")
+_LETTER = f"""select id, task, queue, tenant, correlation_id, error_code, error_message, error_details::text,
+ {_DIED_AT}, acknowledged, acknowledged_by, acknowledged_at, requeued_as, requeued_at, attempt,
  original_job::text
 from wakeful.dead_letters"""
 
@@ -55,8 +56,9 @@ select name, paused, enqueuing, changed_by, changed_at, reason from wakeful.cont
 where kind = 'task' and (paused or enqueuing is not null) order by name
 """
 
-_WORKERS = """
-select id, name, queues, tasks, slots, running, alive, asleep, started_at, beat_at, lease_expires_at,
+_LEASE_EXPIRES_AT = readable("lease_expires_at")
+_WORKERS = f"""
+select id, name, queues, tasks, slots, running, alive, asleep, started_at, beat_at, {_LEASE_EXPIRES_AT},
  details::text
 from wakeful.workers order by alive desc, started_at, id
 """

@@ -23,7 +23,8 @@ def moment(value: str) -> timedelta | datetime:
 
     try:
         return _calendar(value)
-    except ValueError:
+    # The calendar ends where a moment's own zone, or this machine's, would lead out of it.
+    except (ValueError, OverflowError):
         pass
     try:
         return nonnegative_duration(value, "it")
@@ -39,7 +40,7 @@ def moment_alone(advice: str = "") -> Callable[[str], datetime]:
     def read(value: str) -> datetime:
         try:
             return _calendar(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise click.BadParameter(f"{value!r} is no moment such as 2026-01-31T08:00.{advice}") from None
 
     return read
