@@ -23,7 +23,8 @@ _VIEW = re.compile(
 )
 _GRANT = re.compile(r"\('(?P<to>\w+)', 'execute', 'function', array\[(?P<names>.*?)\]\)", re.DOTALL)
 _ROLE_SET = re.compile(r"when '(?P<to>\w+)' then array\[(?P<roles>.*?)\]")
-_DOMAIN = re.compile(r"create domain wakeful\.(?P<name>\w+) as \w+ constraint (?P<rule>\w+)")
+_DOMAIN = re.compile(r"^create domain wakeful\.(?P<name>\w+) as \w+(?P<rules>.*?);$", re.MULTILINE | re.DOTALL)
+_RULE = re.compile(r"constraint (\w+) check")
 _TAG = re.compile(r"^(Promise|Locks|Parameters|Channels|Format)\b.*?: ")
 
 
@@ -150,7 +151,11 @@ def grants() -> dict[str, tuple[str, ...]]:
 def sizes() -> list[tuple[str, str]]:
     """What the domains demand of their values."""
     text = (FOLDER / "10_job.sql").read_text("utf-8")
-    return [(found["name"], found["rule"].replace("_", " ")) for found in _DOMAIN.finditer(text)]
+    return [
+        (found["name"], rule.replace("_", " "))
+        for found in _DOMAIN.finditer(text)
+        for rule in _RULE.findall(found["rules"])
+    ]
 
 
 def quoted(text: str) -> tuple[str, ...]:

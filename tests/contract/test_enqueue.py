@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.sessions import INVALID, Session, call, query, refusal, scalar, shift_clock, value
 from tests.verbs import claim_one, complete, enqueue, fail, job, started, state_of, states
@@ -76,14 +77,32 @@ def test_a_missing_payload_is_an_empty_object(db: Session) -> None:
         ({"delay": "1 second", "run_at": "2090-01-01"}, "both"),
         ({"run_at": "infinity"}, "infinite"),
         ({"run_at": "-infinity"}, "infinite"),
+        ({"run_at": "20000-01-01"}, "years 1 to 9999"),
+        ({"run_at": "9999-12-31 23:59:59-12"}, "years 1 to 9999"),
+        ({"run_at": "0001-01-01 00:00:00+12"}, "years 1 to 9999"),
+        ({"expires_at": "infinity"}, "expires_at infinity is infinite"),
+        ({"expires_at": "20000-01-01"}, "years 1 to 9999"),
+        ({"expires_at": "-infinity"}, "expires_at"),
+        ({"delay": "9000 years"}, "longer than 365000 days"),
+        ({"delay": "300000 years"}, "longer than 365000 days"),
         ({"dedup": "skip"}, "dedup_key"),
         ({"dedup": "sometimes", "dedup_key": "k"}, "not known"),
     ],
 )
 def test_an_impossible_option_is_refused_by_name(db: Session, options: dict[str, Any], word: str) -> None:
+    asked = {"task": "t", **options}
     with refusal(INVALID, match=word):
-        call(db, "enqueue", **{"task": "t", **options})
+        call(db, "enqueue", **asked)
+    with refusal(INVALID, match=word):
+        query(db, "select * from wakeful.enqueue_many(%s)", Jsonb([{"task": "fine"}, asked]))
     assert states(db) == {}
+
+
+def test_the_first_and_the_last_moments_of_the_calendar_are_kept(db: Session) -> None:
+    first, last = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+    for at in (first, last):
+        made = job(db, enqueue(db, run_at=at, expires_at=at))
+        assert (made["run_at"], made["expires_at"]) == (at, at)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +116,12 @@ def test_an_impossible_option_is_refused_by_name(db: Session, options: dict[str,
         ({"created_by": "c" * 201}, "label_has_1_to_200_bytes"),
         ({"dedup_key": ""}, "dedup_key_has_1_to_2000_bytes"),
         ({"dedup_key": "k" * 2001}, "dedup_key_has_1_to_2000_bytes"),
+        ({"task": "a\tb"}, "task_name_has_no_control_characters"),
+        ({"queue": "q\n1"}, "queue_name_has_no_control_characters"),
+        ({"tenant": "\x7f"}, "label_has_no_control_characters"),
+        ({"created_by": "\x1b[2J"}, "label_has_no_control_characters"),
+        ({"priority": 40_000}, "job_priority_is_from_minus_100_to_100"),
+        ({"priority": -(2**31)}, "job_priority_is_from_minus_100_to_100"),
         ({"priority": 101}, "job_priority_is_from_minus_100_to_100"),
         ({"priority": -101}, "job_priority_is_from_minus_100_to_100"),
         ({"max_attempts": 0}, "job_attempts_are_counted"),
@@ -112,8 +137,9 @@ def test_what_no_row_can_hold_names_its_rule(db: Session, options: dict[str, Any
 @pytest.mark.parametrize("payload", ["[]", "1", '"text"', "true", "null"])
 def test_payload_and_metadata_are_objects(db: Session, payload: str) -> None:
     for name in ("payload", "metadata"):
-        with pytest.raises(psycopg.errors.CheckViolation):
+        with pytest.raises(psycopg.Error, match=f"{name} is .*, not a JSON object") as caught:
             call(db, "enqueue", task="t", **{name: payload})
+        assert (caught.value.sqlstate, caught.value.diag.message_hint) == (INVALID, 'Give an object such as {"id": 7}.')
 
 
 def test_a_rolled_back_transaction_leaves_nothing(db: Session) -> None:

@@ -356,7 +356,7 @@ def test_a_poke_that_is_passed_on_names_the_queue_in_which_more_waits(db: Sessio
 
 
 def test_a_hint_fits_into_a_notification_whatever_the_queue_is_called(db: Session, sleeper: Sleeper) -> None:
-    name = '"\\\u0001' * 33
+    name = '"\\' * 50
     enqueue(db, queue=name)
     [hint] = sleeper.heard()
     assert hint["q"] == name

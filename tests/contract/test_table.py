@@ -38,6 +38,9 @@ CHECKED: dict[str, list[str]] = {
     "queue_name_has_1_to_100_bytes": ["queue = ''", "queue = repeat('q', 101)"],
     "task_name_has_1_to_200_bytes": ["task = ''", "task = repeat('t', 201)"],
     "label_has_1_to_200_bytes": ["tenant = ''", "created_by = repeat('c', 201)"],
+    "queue_name_has_no_control_characters": [r"queue = E'a\nb'", r"queue = E'\x01'"],
+    "task_name_has_no_control_characters": [r"task = E'a\tb'", r"task = E'\x1f'"],
+    "label_has_no_control_characters": [r"tenant = E'a\x7f'", r"created_by = E'\r'"],
     "dedup_key_has_1_to_2000_bytes": ["dedup_key = ''", "dedup_key = repeat('k', 2001)"],
     "payload_and_metadata_are_json_objects": ["payload = '[]'", "payload = 'null'", "metadata = '1'"],
 }

@@ -35,6 +35,16 @@ create function wakeful.now() returns timestamptz
 
 comment on function wakeful.now() is 'The only clock that decides: the wall clock of the database.';
 
+-- Whether every client can read this moment, in whatever time zone: it is a day inside the years 1 and 9999.
+create function wakeful.in_calendar(moment timestamptz) returns boolean
+    language sql immutable parallel safe
+    return moment between timestamptz '0001-01-02 00:00:00+00' and timestamptz '9999-12-30 00:00:00+00';
+
+-- The longest wait or lease. Counted from any plausible moment, it ends in the calendar.
+create function wakeful.longest() returns interval
+    language sql immutable parallel safe
+    return interval '365000 days';
+
 -- ==== 06_identity.sql
 -- Ids: UUIDv7, so that new rows land at one end of every index and sort by their making.
 -- Promise: a version 7 UUID (RFC 9562): 48 bits of milliseconds, 12 bits of their fraction, 62 random bits.
@@ -65,9 +75,15 @@ $$;
 
 -- What was asked for is checked once, as it comes in, by the type of its column: a check on the table would be paid again
 -- at every move of the row.
-create domain wakeful.queue_name as text constraint queue_name_has_1_to_100_bytes check (octet_length(value) between 1 and 100);
-create domain wakeful.task_name as text constraint task_name_has_1_to_200_bytes check (octet_length(value) between 1 and 200);
-create domain wakeful.label as text constraint label_has_1_to_200_bytes check (octet_length(value) between 1 and 200);
+create domain wakeful.queue_name as text
+    constraint queue_name_has_1_to_100_bytes check (octet_length(value) between 1 and 100)
+    constraint queue_name_has_no_control_characters check (value !~ '[\x01-\x1f\x7f]');
+create domain wakeful.task_name as text
+    constraint task_name_has_1_to_200_bytes check (octet_length(value) between 1 and 200)
+    constraint task_name_has_no_control_characters check (value !~ '[\x01-\x1f\x7f]');
+create domain wakeful.label as text
+    constraint label_has_1_to_200_bytes check (octet_length(value) between 1 and 200)
+    constraint label_has_no_control_characters check (value !~ '[\x01-\x1f\x7f]');
 create domain wakeful.dedup_name as text constraint dedup_key_has_1_to_2000_bytes check (octet_length(value) between 1 and 2000);
 create domain wakeful.json_object as jsonb constraint payload_and_metadata_are_json_objects check (jsonb_typeof(value) = 'object');
 
@@ -995,7 +1011,7 @@ begin
         id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
         correlation_id, parent_id, dedup_key, tenant, created_by, payload, metadata, turn)
     select j.id, coalesce(j.queue, 'default'), j.task, case when due.at > insert_asked.at then 0 else 1 end,
-        -coalesce(j.priority, 0), coalesce(j.max_attempts, 5), coalesce(j.place = any (speakers), false), due.at,
+        wakeful.rank_of(j.priority), coalesce(j.max_attempts, 5), coalesce(j.place = any (speakers), false), due.at,
         case when due.at > insert_asked.at then null else insert_asked.at end, j.expires_at, insert_asked.at, insert_asked.at,
         coalesce(j.correlation_id, case when j.parent_id is not null then wakeful.correlation_of(j.parent_id) end, j.id), j.parent_id, j.dedup_key, j.tenant,
         j.created_by, j.payload, j.metadata, case when due.at <= insert_asked.at then turns[j.ordinality] end
@@ -1008,12 +1024,18 @@ begin
 end
 $$;
 
+-- The rank of a priority. One that is out of range stays so, for the table to refuse it.
+create function wakeful.rank_of(priority integer) returns smallint
+    language sql immutable parallel safe
+    return (-greatest(-101, least(101, coalesce(priority, 0))))::smallint;
+
 -- Whether no row can hold this.
 create function wakeful.asks_wrongly(job wakeful.asked_job) returns boolean
     language sql immutable
     return job.id is null or job.task is null or job.payload is null
-        or job.delay < interval '0' or job.delay is not null and job.run_at is not null
-        or not isfinite(job.delay) or not isfinite(job.run_at)
+        or jsonb_typeof(job.payload) <> 'object' or jsonb_typeof(job.metadata) <> 'object'
+        or job.delay < interval '0' or job.delay > wakeful.longest() or job.delay is not null and job.run_at is not null
+        or not wakeful.in_calendar(job.run_at) or not wakeful.in_calendar(job.expires_at)
         or job.dedup not in ('skip', 'raise', 'replace', 'debounce', 'rerun')
         or job.dedup is not null and job.dedup_key is null;
 
@@ -1030,12 +1052,21 @@ begin
         return;
     elsif bad.task is null or bad.payload is null or bad.id is null then
         perform wakeful.refuse('WF003', 'a job needs an id, a task and a payload', 'Give all three; an empty payload is {}.');
+    elsif jsonb_typeof(bad.payload) <> 'object' or jsonb_typeof(bad.metadata) <> 'object' then
+        perform wakeful.refuse('WF003', case when jsonb_typeof(bad.payload) <> 'object' then 'payload is ' || jsonb_typeof(bad.payload)
+            else 'metadata is ' || jsonb_typeof(bad.metadata) end || ', not a JSON object', 'Give an object such as {"id": 7}.');
     elsif bad.delay < interval '0' then
         perform wakeful.refuse('WF003', format('delay %s is negative', bad.delay), 'Give a delay of zero or more.');
+    elsif bad.delay > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('delay %s is longer than %s', bad.delay, wakeful.longest()), 'Give a time that comes.');
     elsif bad.delay is not null and bad.run_at is not null then
         perform wakeful.refuse('WF003', 'both delay and run_at are given', 'Give one of them.');
-    elsif not isfinite(bad.delay) or not isfinite(bad.run_at) then
-        perform wakeful.refuse('WF003', 'delay or run_at is infinite', 'Give a time that comes.');
+    elsif not wakeful.in_calendar(bad.run_at) then
+        perform wakeful.refuse('WF003', format('run_at %s is infinite, or not within the years 1 to 9999', bad.run_at),
+            'Give a time that comes.');
+    elsif not wakeful.in_calendar(bad.expires_at) then
+        perform wakeful.refuse('WF003', format('expires_at %s is infinite, or not within the years 1 to 9999', bad.expires_at),
+            'Give a time that comes; none at all for a job that does not expire.');
     elsif bad.dedup_key is null then
         perform wakeful.refuse('WF003', format('dedup %s is given without a dedup_key', bad.dedup), 'Give a dedup_key too.');
     end if;
@@ -1067,14 +1098,14 @@ as $$
 begin
     if cardinality(jobs) = 1 then
         return case when wakeful.speaks_first(coalesce(jobs[1].queue, 'default'), jobs[1].task,
-            (-coalesce(jobs[1].priority, 0))::smallint,
+            wakeful.rank_of(jobs[1].priority),
             nullif(greatest(coalesce(jobs[1].run_at, at + jobs[1].delay, at), at), at)) then array[jobs[1].place] end;
     end if;
     return array(
         select q.place from (
             select distinct on (r.queue, r.task) r.queue, r.task, r.place, r.rank, r.due_at
             from (
-                select coalesce(j.queue, 'default') as queue, j.task, j.place, (-coalesce(j.priority, 0))::smallint as rank,
+                select coalesce(j.queue, 'default') as queue, j.task, j.place, wakeful.rank_of(j.priority) as rank,
                     nullif(greatest(coalesce(j.run_at, speakers.at + j.delay, speakers.at), speakers.at), speakers.at) as due_at
                 from unnest(jobs) j
             ) r
@@ -1321,7 +1352,7 @@ begin
     update wakeful.job j
     set payload = case when mode = 'debounce' then j.payload else asked.payload end,
         metadata = case when mode = 'debounce' then j.metadata else coalesce(asked.metadata, j.metadata) end,
-        rank = -coalesce(asked.priority, -j.rank),
+        rank = wakeful.rank_of(coalesce(asked.priority, -j.rank)),
         expires_at = coalesce(asked.expires_at, j.expires_at),
         run_at = due_at,
         state = case when due_at > at then 0 else 1 end,
@@ -1363,11 +1394,13 @@ begin
         poke and not alone and wakeful.speaks_first(j.queue, task, j.rank, case when j.due_at > at then j.due_at end), j.due_at,
         case when j.due_at <= at then at end, expires_at, at, at, coalesce(correlation_id, id), parent_id, tenant, created_by,
         payload, metadata
-    from (select coalesce(queue, 'default') as queue, (-coalesce(priority, 0))::smallint as rank,
-        coalesce(run_at, at + delay, at) as due_at offset 0) j
-    where wakeful.is_young(id, fresh, at) and task is not null and payload is not null
+    from (select coalesce(queue, 'default') as queue, wakeful.rank_of(priority) as rank,
+        coalesce(run_at, case when delay <= wakeful.longest() then at + delay end, at) as due_at offset 0) j
+    where wakeful.is_young(id, fresh, at) and task is not null and jsonb_typeof(payload) = 'object'
+        and (metadata is null or jsonb_typeof(metadata) = 'object')
         and dedup_key is null and dedup is null and default_off is not true
-        and (run_at is null or delay is null) and (delay is null or delay >= interval '0') and isfinite(j.due_at)
+        and (run_at is null or delay is null) and (delay is null or delay between interval '0' and wakeful.longest())
+        and wakeful.in_calendar(j.due_at) and (expires_at is null or wakeful.in_calendar(expires_at))
         and (parent_id is null or correlation_id is not null)
         and not exists (select from wakeful.control c where c.kind = 'task' and c.name = task and c.enqueuing is not null)
         and not exists (select from wakeful.queue_policy r where r.queue = j.queue)
@@ -1404,7 +1437,7 @@ declare
     made constant uuid := coalesce(id, wakeful.new_id());
     otherwise constant jsonb := wakeful.enqueue_one_1(made, task, coalesce(payload, '{}'), queue, priority, run_at, delay,
         max_attempts, dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at, null, id is null,
-        poke, false);
+        poke is not false, false);
 begin
     if otherwise is null then
         return made;
@@ -1424,16 +1457,23 @@ create function wakeful.enqueue_many(jobs jsonb, poke boolean default true)
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
+declare
+    known constant text[] := array['task', 'payload', 'id', 'queue', 'priority', 'run_at', 'delay', 'max_attempts', 'dedup_key',
+        'dedup', 'tenant', 'correlation_id', 'parent_id', 'created_by', 'metadata', 'expires_at', 'default_off'];
 begin
     if jsonb_typeof(jobs) is distinct from 'array' then
         perform wakeful.refuse('WF003', 'jobs is not a JSON array', 'Give an array of objects with at least a task.');
     end if;
-    perform wakeful.refuse('WF003', format('job %s of the array is not an object', j.place), 'Give an object with at least a task.')
-    from jsonb_array_elements(jobs) with ordinality j(job, place) where jsonb_typeof(j.job) <> 'object' limit 1;
-    perform wakeful.refuse('WF003', format('job %s has an unknown option: %s', j.place, k.name), 'Use the options of wakeful.enqueue.')
-    from jsonb_array_elements(jobs) with ordinality j(job, place) cross join lateral jsonb_object_keys(j.job) k(name)
-    where k.name not in ('task', 'payload', 'id', 'queue', 'priority', 'run_at', 'delay', 'max_attempts', 'dedup_key', 'dedup',
-        'tenant', 'correlation_id', 'parent_id', 'created_by', 'metadata', 'expires_at', 'default_off') limit 1;
+    -- One look tells most arrays that all is well with them.
+    if exists (select from jsonb_array_elements(jobs) j(job)
+        where case jsonb_typeof(j.job) when 'object' then j.job - known <> '{}' else true end)
+    then
+        perform wakeful.refuse('WF003', format('job %s of the array is not an object', j.place), 'Give an object with at least a task.')
+        from jsonb_array_elements(jobs) with ordinality j(job, place) where jsonb_typeof(j.job) <> 'object' limit 1;
+        perform wakeful.refuse('WF003', format('job %s has an unknown option: %s', j.place, k.name), 'Use the options of wakeful.enqueue.')
+        from jsonb_array_elements(jobs) with ordinality j(job, place) cross join lateral jsonb_object_keys(j.job) k(name)
+        where k.name <> all (known) limit 1;
+    end if;
     return query
     select e.place, e.id, e.action
     from wakeful.enqueue_rows(array(
@@ -1443,7 +1483,7 @@ begin
         from jsonb_array_elements(jobs) with ordinality j(job, place)
         cross join lateral (select j.place::integer as place) o
         cross join lateral jsonb_populate_record(null::wakeful.asked_job, j.job) r
-        order by j.place), false, enqueue_many.poke) e;
+        order by j.place), false, enqueue_many.poke is not false) e;
 end
 $$;
 
@@ -1465,38 +1505,41 @@ as $$
 #variable_conflict use_variable
 declare
     at constant timestamptz := wakeful.now();
-    into_queue constant text := coalesce(queues[1], 'default');
-    rank constant smallint := -coalesce(priorities[1], 0);
+    -- Of the columns' types: what a name must be is looked at here, and not once more for each row.
+    into_queue constant wakeful.queue_name := coalesce(queues[1], 'default');
+    of_task constant wakeful.task_name := tasks[1];
+    rank constant smallint := wakeful.rank_of(priorities[1]);
     inserted integer;
 begin
     if fresh and num_nonnulls(run_ats, delays, dedup_keys, dedups, parent_ids, default_offs) = 0
         and 1 >= greatest(cardinality(tasks), cardinality(queues), cardinality(priorities), cardinality(max_attempts),
             cardinality(created_bys), cardinality(expires_ats))
+        and wakeful.in_calendar(expires_ats[1]) is not false
         and cardinality(ids) >= greatest(cardinality(payloads), cardinality(tenants), cardinality(correlation_ids),
             cardinality(metadatas))
     then
         insert into wakeful.job (
             id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
             correlation_id, tenant, created_by, payload, metadata)
-        select u.id, into_queue, tasks[1], 1, rank, coalesce(max_attempts[1], 5), said.it and u.id = ids[1], at, at,
+        select u.id, into_queue, of_task, 1, rank, coalesce(max_attempts[1], 5), said.it and u.id = ids[1], at, at,
             expires_ats[1], at, at,
             coalesce(case when cardinality(correlation_ids) = 1 then correlation_ids[1] else u.correlation_id end, u.id),
             case when cardinality(tenants) = 1 then tenants[1] else u.tenant end, created_bys[1], u.payload::jsonb,
             case when cardinality(metadatas) = 1 then metadatas[1] else u.metadata end::jsonb
         from (
-            select poke and not alone and wakeful.speaks_first(into_queue, tasks[1], rank, null) as it
+            select poke and not alone and wakeful.speaks_first(into_queue, of_task, rank, null) as it
             where wakeful.is_young(ids[1], fresh, at)
                 and not exists (
-                    select from wakeful.control c where c.kind = 'task' and c.name = tasks[1] and c.enqueuing is not null)
+                    select from wakeful.control c where c.kind = 'task' and c.name = of_task and c.enqueuing is not null)
                 and not exists (select from wakeful.queue_policy r where r.queue = into_queue)
             offset 0) said
         cross join unnest(ids, payloads, tenants, correlation_ids, metadatas) u(id, payload, tenant, correlation_id, metadata)
-        where u.id is not null and tasks[1] is not null and u.payload is not null
+        where u.id is not null and of_task is not null and u.payload is not null
         on conflict do nothing;
         get diagnostics inserted = row_count;
         if inserted = cardinality(ids) then
-            if poke and alone and wakeful.someone_hears(into_queue, tasks[1]) then
-                perform wakeful.poke(into_queue, tasks[1], at, rank, at, ids[1]);
+            if poke and alone and wakeful.someone_hears(into_queue, of_task) then
+                perform wakeful.poke(into_queue, of_task, at, rank, at, ids[1]);
             end if;
             return;
         elsif inserted > 0 then
@@ -2586,7 +2629,7 @@ begin
     end if;
     return wakeful.turns(
         array(select coalesce(j.queue, 'default') from unnest(jobs) j), array(select j.tenant from unnest(jobs) j),
-        array(select (-coalesce(j.priority, 0))::smallint from unnest(jobs) j));
+        array(select wakeful.rank_of(j.priority) from unnest(jobs) j));
 end
 $$;
 
@@ -4636,7 +4679,7 @@ as $$
 declare
     at constant timestamptz := wakeful.now();
     letter wakeful.dead_letter;
-    old wakeful.job;
+    old wakeful.finished_job;
     new_id constant uuid := wakeful.new_id();
     made record;
 begin
@@ -4645,7 +4688,7 @@ begin
         if letter.requeued_as is not null then
             return letter.requeued_as;
         end if;
-        old := jsonb_populate_record(null::wakeful.job, letter.original_job);
+        old := jsonb_populate_record(null::wakeful.finished_job, letter.original_job);
     else
         select f.id, f.queue, f.task, f.rank, f.max_attempts, f.correlation_id, f.parent_id, f.tenant, f.created_by,
             f.payload, f.metadata, f.dedup_key
@@ -5785,12 +5828,13 @@ select f.id, f.task, f.queue, wakeful.state_name(f.state), (-f.rank)::smallint, 
 from wakeful.finished_job f
 cross join lateral (select wakeful.last_error(f.attempts) as error) e
 union all
-select d.id, d.task, d.queue, 'dead', (-o.rank)::smallint, o.payload::jsonb, null, o.attempt, o.max_attempts, o.epoch, o.run_at,
+select d.id, d.task, d.queue, 'dead', (-o.rank)::smallint, o.payload, null, o.attempt, o.max_attempts, o.epoch, o.run_at,
     o.created_at, d.died_at, o.started_at, d.died_at, o.worker_id, null, d.error_code, d.error_message, d.died_at,
-    d.correlation_id, o.parent_id, o.created_by::text, d.tenant, o.dedup_key::text, o.ready_at, o.expires_at, o.metadata::jsonb, o.attempts,
-    o.cancel_requested_at, o.cancel_reason, o.origin_id, d.requeued_as, o.progress, o.counters
+    d.correlation_id, o.parent_id, o.created_by, d.tenant, o.dedup_key, o.ready_at, o.expires_at, o.metadata, o.attempts,
+    (d.original_job ->> 'cancel_requested_at')::timestamptz, o.cancel_reason, o.origin_id, d.requeued_as, o.progress, o.counters
 from wakeful.dead_letter d
-cross join lateral jsonb_populate_record(null::wakeful.job, d.original_job) o;
+-- Not as a live job, whose types look at each value once more: what is over is shown as it was.
+cross join lateral jsonb_populate_record(null::wakeful.finished_job, d.original_job) o;
 
 create view wakeful.dead_letters as
 select d.id, d.task, d.queue, d.tenant, d.correlation_id, d.error_code, d.error_message, d.error_details, d.died_at,

@@ -10,9 +10,15 @@
 
 -- What was asked for is checked once, as it comes in, by the type of its column: a check on the table would be paid again
 -- at every move of the row.
-create domain wakeful.queue_name as text constraint queue_name_has_1_to_100_bytes check (octet_length(value) between 1 and 100);
-create domain wakeful.task_name as text constraint task_name_has_1_to_200_bytes check (octet_length(value) between 1 and 200);
-create domain wakeful.label as text constraint label_has_1_to_200_bytes check (octet_length(value) between 1 and 200);
+create domain wakeful.queue_name as text
+    constraint queue_name_has_1_to_100_bytes check (octet_length(value) between 1 and 100)
+    constraint queue_name_has_no_control_characters check (value !~ '[\x01-\x1f\x7f]');
+create domain wakeful.task_name as text
+    constraint task_name_has_1_to_200_bytes check (octet_length(value) between 1 and 200)
+    constraint task_name_has_no_control_characters check (value !~ '[\x01-\x1f\x7f]');
+create domain wakeful.label as text
+    constraint label_has_1_to_200_bytes check (octet_length(value) between 1 and 200)
+    constraint label_has_no_control_characters check (value !~ '[\x01-\x1f\x7f]');
 create domain wakeful.dedup_name as text constraint dedup_key_has_1_to_2000_bytes check (octet_length(value) between 1 and 2000);
 create domain wakeful.json_object as jsonb constraint payload_and_metadata_are_json_objects check (jsonb_typeof(value) = 'object');
 

@@ -104,7 +104,7 @@ begin
         id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
         correlation_id, parent_id, dedup_key, tenant, created_by, payload, metadata, turn)
     select j.id, coalesce(j.queue, 'default'), j.task, case when due.at > insert_asked.at then 0 else 1 end,
-        -coalesce(j.priority, 0), coalesce(j.max_attempts, 5), coalesce(j.place = any (speakers), false), due.at,
+        wakeful.rank_of(j.priority), coalesce(j.max_attempts, 5), coalesce(j.place = any (speakers), false), due.at,
         case when due.at > insert_asked.at then null else insert_asked.at end, j.expires_at, insert_asked.at, insert_asked.at,
         coalesce(j.correlation_id, case when j.parent_id is not null then wakeful.correlation_of(j.parent_id) end, j.id), j.parent_id, j.dedup_key, j.tenant,
         j.created_by, j.payload, j.metadata, case when due.at <= insert_asked.at then turns[j.ordinality] end
@@ -117,12 +117,18 @@ begin
 end
 $$;
 
+-- The rank of a priority. One that is out of range stays so, for the table to refuse it.
+create function wakeful.rank_of(priority integer) returns smallint
+    language sql immutable parallel safe
+    return (-greatest(-101, least(101, coalesce(priority, 0))))::smallint;
+
 -- Whether no row can hold this.
 create function wakeful.asks_wrongly(job wakeful.asked_job) returns boolean
     language sql immutable
     return job.id is null or job.task is null or job.payload is null
-        or job.delay < interval '0' or job.delay is not null and job.run_at is not null
-        or not isfinite(job.delay) or not isfinite(job.run_at)
+        or jsonb_typeof(job.payload) <> 'object' or jsonb_typeof(job.metadata) <> 'object'
+        or job.delay < interval '0' or job.delay > wakeful.longest() or job.delay is not null and job.run_at is not null
+        or not wakeful.in_calendar(job.run_at) or not wakeful.in_calendar(job.expires_at)
         or job.dedup not in ('skip', 'raise', 'replace', 'debounce', 'rerun')
         or job.dedup is not null and job.dedup_key is null;
 
@@ -139,12 +145,21 @@ begin
         return;
     elsif bad.task is null or bad.payload is null or bad.id is null then
         perform wakeful.refuse('WF003', 'a job needs an id, a task and a payload', 'Give all three; an empty payload is {}.');
+    elsif jsonb_typeof(bad.payload) <> 'object' or jsonb_typeof(bad.metadata) <> 'object' then
+        perform wakeful.refuse('WF003', case when jsonb_typeof(bad.payload) <> 'object' then 'payload is ' || jsonb_typeof(bad.payload)
+            else 'metadata is ' || jsonb_typeof(bad.metadata) end || ', not a JSON object', 'Give an object such as {"id": 7}.');
     elsif bad.delay < interval '0' then
         perform wakeful.refuse('WF003', format('delay %s is negative', bad.delay), 'Give a delay of zero or more.');
+    elsif bad.delay > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('delay %s is longer than %s', bad.delay, wakeful.longest()), 'Give a time that comes.');
     elsif bad.delay is not null and bad.run_at is not null then
         perform wakeful.refuse('WF003', 'both delay and run_at are given', 'Give one of them.');
-    elsif not isfinite(bad.delay) or not isfinite(bad.run_at) then
-        perform wakeful.refuse('WF003', 'delay or run_at is infinite', 'Give a time that comes.');
+    elsif not wakeful.in_calendar(bad.run_at) then
+        perform wakeful.refuse('WF003', format('run_at %s is infinite, or not within the years 1 to 9999', bad.run_at),
+            'Give a time that comes.');
+    elsif not wakeful.in_calendar(bad.expires_at) then
+        perform wakeful.refuse('WF003', format('expires_at %s is infinite, or not within the years 1 to 9999', bad.expires_at),
+            'Give a time that comes; none at all for a job that does not expire.');
     elsif bad.dedup_key is null then
         perform wakeful.refuse('WF003', format('dedup %s is given without a dedup_key', bad.dedup), 'Give a dedup_key too.');
     end if;
@@ -176,14 +191,14 @@ as $$
 begin
     if cardinality(jobs) = 1 then
         return case when wakeful.speaks_first(coalesce(jobs[1].queue, 'default'), jobs[1].task,
-            (-coalesce(jobs[1].priority, 0))::smallint,
+            wakeful.rank_of(jobs[1].priority),
             nullif(greatest(coalesce(jobs[1].run_at, at + jobs[1].delay, at), at), at)) then array[jobs[1].place] end;
     end if;
     return array(
         select q.place from (
             select distinct on (r.queue, r.task) r.queue, r.task, r.place, r.rank, r.due_at
             from (
-                select coalesce(j.queue, 'default') as queue, j.task, j.place, (-coalesce(j.priority, 0))::smallint as rank,
+                select coalesce(j.queue, 'default') as queue, j.task, j.place, wakeful.rank_of(j.priority) as rank,
                     nullif(greatest(coalesce(j.run_at, speakers.at + j.delay, speakers.at), speakers.at), speakers.at) as due_at
                 from unnest(jobs) j
             ) r

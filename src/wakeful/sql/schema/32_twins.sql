@@ -140,7 +140,7 @@ begin
     update wakeful.job j
     set payload = case when mode = 'debounce' then j.payload else asked.payload end,
         metadata = case when mode = 'debounce' then j.metadata else coalesce(asked.metadata, j.metadata) end,
-        rank = -coalesce(asked.priority, -j.rank),
+        rank = wakeful.rank_of(coalesce(asked.priority, -j.rank)),
         expires_at = coalesce(asked.expires_at, j.expires_at),
         run_at = due_at,
         state = case when due_at > at then 0 else 1 end,

@@ -23,11 +23,13 @@ begin
         poke and not alone and wakeful.speaks_first(j.queue, task, j.rank, case when j.due_at > at then j.due_at end), j.due_at,
         case when j.due_at <= at then at end, expires_at, at, at, coalesce(correlation_id, id), parent_id, tenant, created_by,
         payload, metadata
-    from (select coalesce(queue, 'default') as queue, (-coalesce(priority, 0))::smallint as rank,
-        coalesce(run_at, at + delay, at) as due_at offset 0) j
-    where wakeful.is_young(id, fresh, at) and task is not null and payload is not null
+    from (select coalesce(queue, 'default') as queue, wakeful.rank_of(priority) as rank,
+        coalesce(run_at, case when delay <= wakeful.longest() then at + delay end, at) as due_at offset 0) j
+    where wakeful.is_young(id, fresh, at) and task is not null and jsonb_typeof(payload) = 'object'
+        and (metadata is null or jsonb_typeof(metadata) = 'object')
         and dedup_key is null and dedup is null and default_off is not true
-        and (run_at is null or delay is null) and (delay is null or delay >= interval '0') and isfinite(j.due_at)
+        and (run_at is null or delay is null) and (delay is null or delay between interval '0' and wakeful.longest())
+        and wakeful.in_calendar(j.due_at) and (expires_at is null or wakeful.in_calendar(expires_at))
         and (parent_id is null or correlation_id is not null)
         and not exists (select from wakeful.control c where c.kind = 'task' and c.name = task and c.enqueuing is not null)
         and not exists (select from wakeful.queue_policy r where r.queue = j.queue)
@@ -64,7 +66,7 @@ declare
     made constant uuid := coalesce(id, wakeful.new_id());
     otherwise constant jsonb := wakeful.enqueue_one_1(made, task, coalesce(payload, '{}'), queue, priority, run_at, delay,
         max_attempts, dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at, null, id is null,
-        poke, false);
+        poke is not false, false);
 begin
     if otherwise is null then
         return made;
@@ -84,16 +86,23 @@ create function wakeful.enqueue_many(jobs jsonb, poke boolean default true)
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
+declare
+    known constant text[] := array['task', 'payload', 'id', 'queue', 'priority', 'run_at', 'delay', 'max_attempts', 'dedup_key',
+        'dedup', 'tenant', 'correlation_id', 'parent_id', 'created_by', 'metadata', 'expires_at', 'default_off'];
 begin
     if jsonb_typeof(jobs) is distinct from 'array' then
         perform wakeful.refuse('WF003', 'jobs is not a JSON array', 'Give an array of objects with at least a task.');
     end if;
-    perform wakeful.refuse('WF003', format('job %s of the array is not an object', j.place), 'Give an object with at least a task.')
-    from jsonb_array_elements(jobs) with ordinality j(job, place) where jsonb_typeof(j.job) <> 'object' limit 1;
-    perform wakeful.refuse('WF003', format('job %s has an unknown option: %s', j.place, k.name), 'Use the options of wakeful.enqueue.')
-    from jsonb_array_elements(jobs) with ordinality j(job, place) cross join lateral jsonb_object_keys(j.job) k(name)
-    where k.name not in ('task', 'payload', 'id', 'queue', 'priority', 'run_at', 'delay', 'max_attempts', 'dedup_key', 'dedup',
-        'tenant', 'correlation_id', 'parent_id', 'created_by', 'metadata', 'expires_at', 'default_off') limit 1;
+    -- One look tells most arrays that all is well with them.
+    if exists (select from jsonb_array_elements(jobs) j(job)
+        where case jsonb_typeof(j.job) when 'object' then j.job - known <> '{}' else true end)
+    then
+        perform wakeful.refuse('WF003', format('job %s of the array is not an object', j.place), 'Give an object with at least a task.')
+        from jsonb_array_elements(jobs) with ordinality j(job, place) where jsonb_typeof(j.job) <> 'object' limit 1;
+        perform wakeful.refuse('WF003', format('job %s has an unknown option: %s', j.place, k.name), 'Use the options of wakeful.enqueue.')
+        from jsonb_array_elements(jobs) with ordinality j(job, place) cross join lateral jsonb_object_keys(j.job) k(name)
+        where k.name <> all (known) limit 1;
+    end if;
     return query
     select e.place, e.id, e.action
     from wakeful.enqueue_rows(array(
@@ -103,7 +112,7 @@ begin
         from jsonb_array_elements(jobs) with ordinality j(job, place)
         cross join lateral (select j.place::integer as place) o
         cross join lateral jsonb_populate_record(null::wakeful.asked_job, j.job) r
-        order by j.place), false, enqueue_many.poke) e;
+        order by j.place), false, enqueue_many.poke is not false) e;
 end
 $$;
 
@@ -125,38 +134,41 @@ as $$
 #variable_conflict use_variable
 declare
     at constant timestamptz := wakeful.now();
-    into_queue constant text := coalesce(queues[1], 'default');
-    rank constant smallint := -coalesce(priorities[1], 0);
+    -- Of the columns' types: what a name must be is looked at here, and not once more for each row.
+    into_queue constant wakeful.queue_name := coalesce(queues[1], 'default');
+    of_task constant wakeful.task_name := tasks[1];
+    rank constant smallint := wakeful.rank_of(priorities[1]);
     inserted integer;
 begin
     if fresh and num_nonnulls(run_ats, delays, dedup_keys, dedups, parent_ids, default_offs) = 0
         and 1 >= greatest(cardinality(tasks), cardinality(queues), cardinality(priorities), cardinality(max_attempts),
             cardinality(created_bys), cardinality(expires_ats))
+        and wakeful.in_calendar(expires_ats[1]) is not false
         and cardinality(ids) >= greatest(cardinality(payloads), cardinality(tenants), cardinality(correlation_ids),
             cardinality(metadatas))
     then
         insert into wakeful.job (
             id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
             correlation_id, tenant, created_by, payload, metadata)
-        select u.id, into_queue, tasks[1], 1, rank, coalesce(max_attempts[1], 5), said.it and u.id = ids[1], at, at,
+        select u.id, into_queue, of_task, 1, rank, coalesce(max_attempts[1], 5), said.it and u.id = ids[1], at, at,
             expires_ats[1], at, at,
             coalesce(case when cardinality(correlation_ids) = 1 then correlation_ids[1] else u.correlation_id end, u.id),
             case when cardinality(tenants) = 1 then tenants[1] else u.tenant end, created_bys[1], u.payload::jsonb,
             case when cardinality(metadatas) = 1 then metadatas[1] else u.metadata end::jsonb
         from (
-            select poke and not alone and wakeful.speaks_first(into_queue, tasks[1], rank, null) as it
+            select poke and not alone and wakeful.speaks_first(into_queue, of_task, rank, null) as it
             where wakeful.is_young(ids[1], fresh, at)
                 and not exists (
-                    select from wakeful.control c where c.kind = 'task' and c.name = tasks[1] and c.enqueuing is not null)
+                    select from wakeful.control c where c.kind = 'task' and c.name = of_task and c.enqueuing is not null)
                 and not exists (select from wakeful.queue_policy r where r.queue = into_queue)
             offset 0) said
         cross join unnest(ids, payloads, tenants, correlation_ids, metadatas) u(id, payload, tenant, correlation_id, metadata)
-        where u.id is not null and tasks[1] is not null and u.payload is not null
+        where u.id is not null and of_task is not null and u.payload is not null
         on conflict do nothing;
         get diagnostics inserted = row_count;
         if inserted = cardinality(ids) then
-            if poke and alone and wakeful.someone_hears(into_queue, tasks[1]) then
-                perform wakeful.poke(into_queue, tasks[1], at, rank, at, ids[1]);
+            if poke and alone and wakeful.someone_hears(into_queue, of_task) then
+                perform wakeful.poke(into_queue, of_task, at, rank, at, ids[1]);
             end if;
             return;
         elsif inserted > 0 then

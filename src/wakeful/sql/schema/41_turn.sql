@@ -52,7 +52,7 @@ begin
     end if;
     return wakeful.turns(
         array(select coalesce(j.queue, 'default') from unnest(jobs) j), array(select j.tenant from unnest(jobs) j),
-        array(select (-coalesce(j.priority, 0))::smallint from unnest(jobs) j));
+        array(select wakeful.rank_of(j.priority) from unnest(jobs) j));
 end
 $$;
 

@@ -20,7 +20,7 @@ as $$
 declare
     at constant timestamptz := wakeful.now();
     letter wakeful.dead_letter;
-    old wakeful.job;
+    old wakeful.finished_job;
     new_id constant uuid := wakeful.new_id();
     made record;
 begin
@@ -29,7 +29,7 @@ begin
         if letter.requeued_as is not null then
             return letter.requeued_as;
         end if;
-        old := jsonb_populate_record(null::wakeful.job, letter.original_job);
+        old := jsonb_populate_record(null::wakeful.finished_job, letter.original_job);
     else
         select f.id, f.queue, f.task, f.rank, f.max_attempts, f.correlation_id, f.parent_id, f.tenant, f.created_by,
             f.payload, f.metadata, f.dedup_key

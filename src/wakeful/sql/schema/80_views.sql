@@ -24,12 +24,13 @@ select f.id, f.task, f.queue, wakeful.state_name(f.state), (-f.rank)::smallint, 
 from wakeful.finished_job f
 cross join lateral (select wakeful.last_error(f.attempts) as error) e
 union all
-select d.id, d.task, d.queue, 'dead', (-o.rank)::smallint, o.payload::jsonb, null, o.attempt, o.max_attempts, o.epoch, o.run_at,
+select d.id, d.task, d.queue, 'dead', (-o.rank)::smallint, o.payload, null, o.attempt, o.max_attempts, o.epoch, o.run_at,
     o.created_at, d.died_at, o.started_at, d.died_at, o.worker_id, null, d.error_code, d.error_message, d.died_at,
-    d.correlation_id, o.parent_id, o.created_by::text, d.tenant, o.dedup_key::text, o.ready_at, o.expires_at, o.metadata::jsonb, o.attempts,
-    o.cancel_requested_at, o.cancel_reason, o.origin_id, d.requeued_as, o.progress, o.counters
+    d.correlation_id, o.parent_id, o.created_by, d.tenant, o.dedup_key, o.ready_at, o.expires_at, o.metadata, o.attempts,
+    (d.original_job ->> 'cancel_requested_at')::timestamptz, o.cancel_reason, o.origin_id, d.requeued_as, o.progress, o.counters
 from wakeful.dead_letter d
-cross join lateral jsonb_populate_record(null::wakeful.job, d.original_job) o;
+-- Not as a live job, whose types look at each value once more: what is over is shown as it was.
+cross join lateral jsonb_populate_record(null::wakeful.finished_job, d.original_job) o;
 
 create view wakeful.dead_letters as
 select d.id, d.task, d.queue, d.tenant, d.correlation_id, d.error_code, d.error_message, d.error_details, d.died_at,
