@@ -142,7 +142,7 @@ def test_a_task_that_is_switched_off_makes_no_job_and_time_goes_on(db: Session) 
 
 
 def test_a_job_that_cannot_be_passes_its_slot_over_and_holds_up_no_other(db: Session) -> None:
-    add(db, "bad", options={"priority": 1000})
+    add(db, "bad", options={"tenant": ""})
     add(db, "good")
     firings = [
         {"name": name, "revision": 1, "last_slot": None, "slots": [now(db).isoformat()], "next_slot": None}
@@ -150,7 +150,7 @@ def test_a_job_that_cannot_be_passes_its_slot_over_and_holds_up_no_other(db: Ses
     ]
     answers = call(db, "fire_1", firings=Jsonb(firings))
     assert [one["answer"] for one in answers] == ["failed", "fired"]
-    assert "priority" in answers[0]["problem"]
+    assert "label_has_1_to_200_bytes" in answers[0]["problem"]
     assert row(db, "bad")["last_slot"] is not None
     assert len(query(db, "select from wakeful.job")) == 1
 
@@ -271,21 +271,59 @@ def test_a_name_is_given_once(db: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "sqlstate"),
+    "said",
     [
-        ({"cron": "* * * * *"}, INVALID),
-        ({"every": None}, INVALID),
-        ({"every": "1 millisecond"}, "23514"),
-        ({"misfire": "never"}, "23514"),
-        ({"cap": 0}, "23514"),
-        ({"name": ""}, "23514"),
-        ({"options": {"run_at": "2026-01-01"}}, INVALID),
-        ({"options": {"dedup_key": "k", "dedup": "raise"}}, INVALID),
+        {"cron": "* * * * *"},
+        {"every": None},
+        {"every": "1 millisecond"},
+        {"every": "9000 years"},
+        {"every": None, "cron": " "},
+        {"misfire": "never"},
+        {"cap": 0},
+        {"name": ""},
+        {"name": None},
+        {"task": ""},
+        {"task": None},
+        {"payload": "[1]"},
+        {"options": "[1]"},
+        {"options": {"run_at": "2026-01-01"}},
+        {"options": {"dedup_key": "k", "dedup": "raise"}},
+        {"options": {"priority": 101}},
+        {"options": {"priority": "high"}},
+        {"options": {"max_attempts": 1.5}},
+        {"options": {"metadata": [1]}},
     ],
 )
-def test_what_no_schedule_can_be_is_refused(db: Session, said: dict[str, Any], sqlstate: str) -> None:
-    with refusal(sqlstate):
+def test_what_no_schedule_can_be_is_refused(db: Session, said: dict[str, Any]) -> None:
+    with refusal(INVALID):
         add(db, **said)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        None,
+        "[1]",
+        {"task": None},
+        {"task": ""},
+        {"every": None},
+        {"every": "9000 years"},
+        {"payload": [1]},
+        {"options": None},
+        {"options": [1]},
+        {"tz": None},
+        {"misfire": "never"},
+        {"misfire": None},
+        {"cap": 0},
+        {"cap": None},
+    ],
+)
+def test_a_change_to_what_no_schedule_can_be_is_refused(db: Session, changes: object) -> None:
+    add(db)
+    before = row(db)
+    with refusal(INVALID):
+        call(db, "change_schedule", name="s", changes=changes)
+    assert row(db) == before
 
 
 def test_what_was_due_while_it_was_paused_is_not_made_up_for(db: Session) -> None:

@@ -568,7 +568,7 @@ create table wakeful.schedule (
 
     constraint schedule_pkey primary key (name),
     constraint schedule_has_either_cron_or_every check ((cron is null) <> (every is null)),
-    constraint schedule_every_is_at_least_a_second check (every >= interval '1 second' and isfinite(every)),
+    constraint schedule_every_is_from_1_second_to_365000_days check (every between interval '1 second' and interval '365000 days'),
     constraint schedule_misfire_is_latest_skip_or_all check (misfire in ('latest', 'skip', 'all')),
     constraint schedule_cap_is_from_1_to_1000 check (cap between 1 and 1000),
     constraint schedule_source_is_code_or_runtime check (source in ('code', 'runtime')),
@@ -596,6 +596,31 @@ create function wakeful.refuse(code text, message text, hint text, detail jsonb 
 as $$
 begin
     raise exception using errcode = code, message = message, hint = hint, detail = coalesce(detail::text, '');
+end
+$$;
+
+-- Refuses what has no name.
+create function wakeful.check_name(kind text, name text) returns void
+    language plpgsql immutable
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if coalesce(name, '') = '' then
+        perform wakeful.refuse('WF003', format('the %s has no name', kind), 'Name it.');
+    end if;
+end
+$$;
+
+-- Refuses a lease that has lapsed when it begins, or would never lapse.
+create function wakeful.check_lease(lease interval) returns void
+    language plpgsql immutable
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if lease is null or lease <= interval '0' or lease > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('lease %s is not positive, or longer than %s', coalesce(lease::text, 'null'), wakeful.longest()),
+            'Give a lease such as 5 minutes.');
+    end if;
 end
 $$;
 
@@ -881,7 +906,7 @@ begin
         where i.inhparent = 'wakeful.finished_job'::regclass and c.relname ~ '^finished_job_[0-9]{8}$'
         order by c.relname
     loop
-        exit when (old.day + 1)::timestamp at time zone 'UTC' > wakeful.now() - drop_days.keep;
+        exit when (old.day + 1)::timestamp at time zone 'UTC' > wakeful.now() - least(drop_days.keep, wakeful.longest());
         begin
             execute format('drop table wakeful.%I', old.relname);
             delete from wakeful.tally t where t.day = old.day and t.state in (3, 5);
@@ -895,7 +920,7 @@ begin
         delete from wakeful.finished_job_default f
         where f.ctid = any (array(
             select o.ctid from wakeful.finished_job_default o
-            where o.finished_at < date_trunc('day', wakeful.now() - drop_days.keep, 'UTC') limit 10000 for update skip locked))
+            where o.finished_at < date_trunc('day', wakeful.now() - least(drop_days.keep, wakeful.longest()), 'UTC') limit 10000 for update skip locked))
         returning f.finished_at, f.task, f.state
     )
     insert into wakeful.tally_delta (day, task, state, jobs)
@@ -2945,6 +2970,7 @@ begin
         if found then
             return held;
         end if;
+        perform wakeful.check_name('breaker', hold_breaker.name);
         insert into wakeful.breaker (name, updated_at) values (hold_breaker.name, wakeful.now())
         on conflict on constraint breaker_pkey do nothing;
     end loop;
@@ -3244,8 +3270,9 @@ as $$
 declare
     held wakeful.breaker;
 begin
-    if trip_breaker.length <= interval '0' or not isfinite(trip_breaker.length) then
-        perform wakeful.refuse('WF003', 'length is not a positive, finite interval', 'Give one such as 10 minutes.');
+    if trip_breaker.length <= interval '0' or trip_breaker.length > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('length %s is not positive, or longer than %s', trip_breaker.length, wakeful.longest()),
+            'Give one such as 10 minutes.');
     end if;
     held := wakeful.hold_breaker(trip_breaker.name);
     perform wakeful.open_breaker(held.name, coalesce(trip_breaker.length, held.open_for), wakeful.now());
@@ -3419,6 +3446,9 @@ declare
     patience integer;
     report wakeful.claimed_job;
 begin
+    if lease is not null then
+        perform wakeful.check_lease(lease);
+    end if;
     if done_ids is not null then
         if lease is null then
             -- Before its jobs, as when it leaves.
@@ -3899,8 +3929,12 @@ declare
     began constant timestamptz := wakeful.now();
     sure constant boolean := sleeps_for is null or wakeful.nobody_is_between();
 begin
-    if lease is null or lease <= interval '0' or not isfinite(lease) then
-        perform wakeful.refuse('WF003', 'lease is not a positive, finite interval', 'Give a lease such as 5 minutes.');
+    if worker_id is null or want is null then
+        perform wakeful.refuse('WF003', 'worker_id or want is missing', 'Give an id of your own, and how many jobs you can take.');
+    end if;
+    perform wakeful.check_lease(lease);
+    if sleeps_for > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('sleeps_for is longer than %s', wakeful.longest()), 'Give an interval such as 1 minute.');
     end if;
     if queues is null or tasks is null then
         -- First, so that the jobs it takes back are among those that wait.
@@ -4382,6 +4416,10 @@ begin
     if exists (select from unnest(outcomes) o(outcome)
         where o.outcome is null or o.outcome not in ('failed', 'snoozed', 'released', 'cancelled')) then
         perform wakeful.refuse('WF003', 'an outcome is not known', 'Use failed, snoozed, released or cancelled.');
+    elsif exists (select from unnest(outcomes, retry_ins) o(outcome, retry_in)
+        where o.retry_in < interval '0' or o.retry_in > wakeful.longest() or o.retry_in is null and o.outcome in ('snoozed', 'released')) then
+        perform wakeful.refuse('WF003', format('a wait is missing, negative, or longer than %s', wakeful.longest()),
+            'Give zero or more; null only for a failure that is not tried again.');
     end if;
     if exists (select from wakeful.task_policy p where p.breaker is not null) then
         perform wakeful.breakers_hear_of_failed(array(
@@ -4410,8 +4448,9 @@ declare
     passed integer[];
 begin
     -- A job without any lease would be nobody's to rescue.
-    if cardinality(leases) is distinct from cardinality(ids) or (interval '0' < all (leases)) is not true then
-        perform wakeful.refuse('WF003', 'a lease is missing or not positive', 'Give one for each job, such as 5 minutes.');
+    if cardinality(leases) is distinct from cardinality(ids) or (interval '0' < all (leases) and wakeful.longest() >= all (leases)) is not true then
+        perform wakeful.refuse('WF003', format('a lease is missing, not positive, or longer than %s', wakeful.longest()),
+            'Give one for each job, such as 5 minutes.');
     end if;
     passed := array(
         select s.place::integer
@@ -4482,8 +4521,9 @@ as $$
 declare
     wait interval := fail.retry_in;
 begin
-    if fail.retry_in < interval '0' or not isfinite(fail.retry_in) then
-        perform wakeful.refuse('WF003', 'retry_in is negative or infinite', 'Give a wait of zero or more that ends.');
+    if fail.retry_in < interval '0' or fail.retry_in > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('retry_in %s is negative, or longer than %s', fail.retry_in, wakeful.longest()),
+            'Give a wait of zero or more that ends.');
     end if;
     if wait is null and not no_retry then
         select wakeful.backoff(j.attempt) into wait from wakeful.job j where j.id = fail.id;
@@ -4499,8 +4539,9 @@ create function wakeful.snooze(id uuid, epoch bigint, worker_id uuid, delay inte
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
-    if snooze.delay is null or snooze.delay < interval '0' or not isfinite(snooze.delay) then
-        perform wakeful.refuse('WF003', 'delay is missing, negative or infinite', 'Give an interval of zero or more.');
+    if snooze.delay is null or snooze.delay < interval '0' or snooze.delay > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('delay is missing, negative, or longer than %s', wakeful.longest()),
+            'Give an interval of zero or more.');
     end if;
     perform wakeful.must_pass(r.id, r.refused)
     from wakeful.settle_1(snooze.worker_id, array[snooze.id], array[snooze.epoch], array['snoozed'], array[null], array[reason],
@@ -4527,9 +4568,7 @@ as $$
 declare
     answer text;
 begin
-    if extend.lease is null or extend.lease <= interval '0' or not isfinite(extend.lease) then
-        perform wakeful.refuse('WF003', 'lease is not a positive, finite interval', 'Give a lease such as 5 minutes.');
-    end if;
+    perform wakeful.check_lease(extend.lease);
     select r.refused into answer
     from wakeful.extend_1(extend.worker_id, array[extend.id], array[extend.epoch], array[extend.lease]) r;
     if answer <> 'locked' then
@@ -4597,6 +4636,10 @@ as $$
 declare
     at constant timestamptz := wakeful.now();
 begin
+    if num_nulls(register_1.worker_id, register_1.name, register_1.tasks, register_1.slots) > 0 then
+        perform wakeful.refuse('WF003', 'a worker needs an id, a name, tasks and slots', 'Give all four; tasks may be empty.');
+    end if;
+    perform wakeful.check_lease(register_1.lease);
     insert into wakeful.worker (id, name, queues, tasks, slots, started_at, beat_at, lease_expires_at, details)
     values (register_1.worker_id, register_1.name, register_1.queues, register_1.tasks, register_1.slots, at, at,
         at + register_1.lease, register_1.details);
@@ -4612,6 +4655,7 @@ declare
     lapses_at timestamptz;
     at timestamptz;
 begin
+    perform wakeful.check_lease(beat_1.lease);
     -- The clock is read behind the lock: the lease may have lapsed while this waited.
     select w.lease_expires_at into lapses_at from wakeful.worker w where w.id = beat_1.worker_id for no key update;
     at := wakeful.now();
@@ -4830,9 +4874,7 @@ create function wakeful.steer(kind text, name text, pause boolean, enqueue boole
 as $$
 #variable_conflict use_variable
 begin
-    if coalesce(name, '') = '' then
-        perform wakeful.refuse('WF003', format('the %s has no name', kind), 'Name it.');
-    end if;
+    perform wakeful.check_name(kind, name);
     insert into wakeful.control as c (kind, name, paused, enqueuing, changed_at, changed_by, reason)
     values (kind, name, coalesce(pause, false), enqueue, wakeful.now(), coalesce(actor, session_user::text), reason)
     on conflict on constraint control_pkey do update
@@ -4889,6 +4931,13 @@ create function wakeful.set_breaker(
 as $$
 #variable_conflict use_variable
 begin
+    perform wakeful.check_name('breaker', name);
+    if least(threshold, probes) < 1 or greatest(threshold, probes) > 1000 then
+        perform wakeful.refuse('WF003', format('threshold or probes of breaker %s is not from 1 to 1000', name), 'Give a number such as 5.');
+    elsif least(span, open_for, open_cap) <= interval '0' or greatest(span, open_for, open_cap) > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('a span of breaker %s is not positive, or longer than %s', name, wakeful.longest()),
+            'Give intervals such as 60 seconds.');
+    end if;
     -- A look first: one that is said anew must not be waited for by who settles.
     if exists (
         select from wakeful.breaker b
@@ -4941,6 +4990,7 @@ declare
     keyed_by constant text := case when key = 'tenant' then 'tenant' when key is not null then 'payload' end;
     key_path constant text[] := case when keyed_by = 'payload' then string_to_array(regexp_replace(key, '^payload\.(.)', '\1'), '.') end;
 begin
+    perform wakeful.check_name('task', task);
     if concurrency <= 0 then
         perform wakeful.refuse('WF003', format('concurrency %s is not positive', concurrency), 'Give 1 or more, or none at all.');
     elsif key is not null and num_nonnulls(concurrency, rate) = 0 then
@@ -4977,8 +5027,13 @@ as $$
 declare
     every constant interval := wakeful.check_rate(rate, per, burst);
 begin
+    perform wakeful.check_name('queue', queue);
     if concurrency <= 0 or max_pending <= 0 or ageing <= interval '0' then
         perform wakeful.refuse('WF003', 'concurrency, max_pending or ageing is not positive', 'Give more than zero, or none at all.');
+    elsif ageing > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('ageing %s is longer than %s', ageing, wakeful.longest()), 'Give none at all.');
+    elsif jsonb_typeof(weights) <> 'object' then
+        perform wakeful.refuse('WF003', 'weights is not a JSON object', 'Give an object such as {"acme": 2}.');
     elsif exists (select from jsonb_each(weights) w where jsonb_typeof(w.value) <> 'number' or not (w.value::text)::numeric between 0.001 and 1000) then
         perform wakeful.refuse('WF003', 'a weight is not a number from 0.001 to 1000', 'Give one for each tenant that is not like the others.');
     end if;
@@ -5014,6 +5069,10 @@ as $$
 begin
     if rate <= 0 or rate is not null and (per is null or per <= interval '0') or burst <= 0 then
         perform wakeful.refuse('WF003', 'rate, per or burst is not positive', 'Give a rate such as 100 per 1 minute.');
+    elsif rate is not null and (per > wakeful.longest()
+        or extract(epoch from per)::double precision / rate > extract(epoch from wakeful.longest())::double precision) then
+        perform wakeful.refuse('WF003', format('rate and per let one start in more than %s', wakeful.longest()),
+            'Give a rate such as 100 per 1 minute.');
     elsif burst is not null and rate is null then
         perform wakeful.refuse('WF003', 'burst is given without a rate', 'Give both, or none.');
     end if;
@@ -5164,16 +5223,28 @@ as $$
 #variable_conflict use_column
 declare
     at constant timestamptz := wakeful.now();
-    offered constant wakeful.legacy_row[] := array(
-        select jsonb_populate_record(null::wakeful.legacy_row,
-            e.legacy || jsonb_build_object('id', wakeful.new_id(), 'place', e.place))
-        from jsonb_array_elements(import_rows.rows) with ordinality e(legacy, place));
+    offered wakeful.legacy_row[];
     arriving wakeful.legacy_row[];
     keys text[];
 begin
+    perform wakeful.check_name('source', import_rows.source);
+    if jsonb_typeof(import_rows.rows) is distinct from 'array' or jsonb_path_exists(import_rows.rows, 'strict $[*] ? (@.type() != "object")') then
+        perform wakeful.refuse('WF003', 'rows is not a JSON array of objects', 'Give an object for each row.');
+    end if;
+    offered := array(
+        select jsonb_populate_record(null::wakeful.legacy_row,
+            e.legacy || jsonb_build_object('id', wakeful.new_id(), 'place', e.place))
+        from jsonb_array_elements(import_rows.rows) with ordinality e(legacy, place));
     perform wakeful.refuse('WF003', format('row %s has no key, or state %s', coalesce(o.key, '?'), coalesce(o.state, 'null')),
         'Give a key, and a state of waiting, completed or dead.')
     from unnest(offered) o where o.key is null or coalesce(o.state, '') not in ('waiting', 'completed', 'dead') limit 1;
+    perform wakeful.refuse('WF003', format('row %s has no task', o.key), 'Give each row a task.')
+    from unnest(offered) o where coalesce(o.task, '') = '' limit 1;
+    perform wakeful.refuse('WF003', format('row %s has a time that is infinite, or not within the years 1 to 9999', o.key),
+        'Give a time that a calendar has, or none.')
+    from unnest(offered) o
+    where false in (wakeful.in_calendar(o.run_at), wakeful.in_calendar(o.error_at), wakeful.in_calendar(o.created_at),
+        wakeful.in_calendar(o.started_at), wakeful.in_calendar(o.finished_at)) limit 1;
     with noted as (
         insert into wakeful.imported (source, legacy_key, job_id, epoch, imported_at, original)
         select import_rows.source, o.key, o.id, coalesce(o.attempt, 0), at, coalesce(o.original, '{}')
@@ -5314,6 +5385,10 @@ declare
     at constant timestamptz := wakeful.now();
     ids uuid[];
 begin
+    perform wakeful.check_name('source', return_rows.source);
+    if return_rows.want is null or return_rows.want < 0 then
+        perform wakeful.refuse('WF003', 'want is missing or negative', 'Give how many rows to take back.');
+    end if;
     ids := array(
         select j.id from wakeful.imported i join wakeful.job j on j.id = i.job_id
         where i.source = return_rows.source and not i.joined and j.state < 2 and j.epoch = i.epoch
@@ -5346,11 +5421,8 @@ as $$
 declare
     at constant timestamptz := wakeful.now();
 begin
-    perform wakeful.check_schedule_options(coalesce(options, '{}'));
-    if (cron is null) = (every is null) then
-        perform wakeful.refuse('WF003', format('schedule %s has %s', name,
-            case when cron is null then 'neither cron nor every' else 'both cron and every' end), 'Give one of them.');
-    end if;
+    perform wakeful.check_schedule(name, task, cron, every, payload, misfire, cap);
+    perform wakeful.check_schedule_options(options);
     insert into wakeful.schedule (name, task, queue, payload, options, cron, every, tz, misfire, cap, source, anchor, since,
         created_at, changed_at, changed_by)
     values (name, task, queue, coalesce(payload, '{}'), coalesce(options, '{}'), cron, every, coalesce(tz, 'UTC'),
@@ -5363,12 +5435,42 @@ begin
 end
 $$;
 
+-- Refuses what no schedule can be; null stands for the default where there is one.
+create function wakeful.check_schedule(name text, task text, cron text, every interval, payload jsonb, misfire text, cap integer)
+    returns void
+    language plpgsql
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform wakeful.check_name('schedule', name);
+    perform wakeful.check_name('task of schedule ' || name, task);
+    if (cron is null) = (every is null) then
+        perform wakeful.refuse('WF003', format('schedule %s has %s', name,
+            case when cron is null then 'neither cron nor every' else 'both cron and every' end), 'Give one of them.');
+    elsif btrim(cron) = '' then
+        perform wakeful.refuse('WF003', format('cron of schedule %s is empty', name), 'Give a line such as */5 * * * *.');
+    elsif not every between interval '1 second' and wakeful.longest() then
+        perform wakeful.refuse('WF003', format('every %s is shorter than a second, or longer than %s', every, wakeful.longest()),
+            'Give an interval such as 5 minutes.');
+    elsif jsonb_typeof(payload) <> 'object' then
+        perform wakeful.refuse('WF003', format('payload is %s, not a JSON object', jsonb_typeof(payload)), 'Give an object such as {"id": 7}.');
+    elsif misfire not in ('latest', 'skip', 'all') then
+        perform wakeful.refuse('WF003', format('misfire %s is not known', misfire), 'Use latest, skip or all.');
+    elsif not cap between 1 and 1000 then
+        perform wakeful.refuse('WF003', format('cap %s is not from 1 to 1000', cap), 'Give a number such as 100.');
+    end if;
+end
+$$;
+
 -- What options a schedule's jobs may have; times are the schedule's own, and one that is refused cannot be told to anyone.
 create function wakeful.check_schedule_options(options jsonb) returns void
     language plpgsql
     set search_path = pg_catalog, pg_temp
 as $$
 begin
+    if jsonb_typeof(options) <> 'object' then
+        perform wakeful.refuse('WF003', 'options is not a JSON object', 'Give an object such as {"priority": 5}.');
+    end if;
     perform wakeful.refuse('WF003', format('%s is no option of a schedule', k.name),
         'Use priority, max_attempts, dedup_key, dedup, tenant, created_by and metadata.')
     from jsonb_object_keys(options) k(name)
@@ -5377,9 +5479,20 @@ begin
     if options ->> 'dedup' not in ('skip', 'replace', 'debounce', 'rerun') then
         perform wakeful.refuse('WF003', format('dedup %s is not for schedules', options ->> 'dedup'),
             'Use skip, replace, debounce or rerun.');
+    elsif not wakeful.is_number_within(options -> 'priority', -100, 100) or not wakeful.is_number_within(options -> 'max_attempts', 1, 10000)
+    then
+        perform wakeful.refuse('WF003', 'priority is not from -100 to 100, or max_attempts not from 1 to 10000', 'Give whole numbers.');
+    elsif jsonb_typeof(options -> 'metadata') not in ('object', 'null') then
+        perform wakeful.refuse('WF003', 'metadata is not a JSON object', 'Give an object such as {"source": "nightly"}.');
     end if;
 end
 $$;
+
+-- Whether a JSON value, if there is one, is a whole number from `low` to `high`.
+create function wakeful.is_number_within(value jsonb, low integer, high integer) returns boolean
+    language sql immutable parallel safe
+    return case coalesce(pg_catalog.jsonb_typeof(value), 'null') when 'null' then true
+        when 'number' then value::numeric between low and high and value::numeric = trunc(value::numeric) else false end;
 
 -- Wakes the workers, and keeps who did what.
 create function wakeful.note_schedule(act text, name text, actor text, details jsonb) returns void
@@ -5420,12 +5533,19 @@ as $$
 declare
     old constant wakeful.schedule := wakeful.schedule_of(name);
     wanted jsonb := changes;
+    changed jsonb;
 begin
+    if jsonb_typeof(changes) is distinct from 'object' then
+        perform wakeful.refuse('WF003', 'changes is not a JSON object', 'Give an object such as {"cron": "*/5 * * * *"}.');
+    end if;
     perform wakeful.refuse('WF003', format('%s is nothing that a schedule has', k.name),
         'Change task, queue, payload, options, cron, every, tz, misfire or cap.')
     from jsonb_object_keys(changes) k(name)
     where k.name not in ('task', 'queue', 'payload', 'options', 'cron', 'every', 'tz', 'misfire', 'cap') limit 1;
-    perform wakeful.check_schedule_options(coalesce(changes -> 'options', '{}'));
+    perform wakeful.refuse('WF003', format('%s cannot be null', c.key), 'Leave it out, or give it a value.')
+    from jsonb_each(changes) c
+    where c.value = 'null' and c.key in ('task', 'payload', 'options', 'tz', 'misfire', 'cap') limit 1;
+    perform wakeful.check_schedule_options(changes -> 'options');
     if changes ->> 'cron' is not null and changes ->> 'every' is not null then
         perform wakeful.refuse('WF003', 'both cron and every are given', 'Give one of them.');
     elsif changes ->> 'cron' is not null then
@@ -5436,6 +5556,9 @@ begin
     if changes ? 'options' then
         wanted := wanted || jsonb_build_object('options', old.options || (changes -> 'options'));
     end if;
+    changed := to_jsonb(old) || wanted;
+    perform wakeful.check_schedule(name, changed ->> 'task', changed ->> 'cron', (changed ->> 'every')::interval, changed -> 'payload',
+        changed ->> 'misfire', (changed ->> 'cap')::integer);
     perform wakeful.replace_schedule(old, jsonb_populate_record(old, wanted || '{"digest": null}'), wakeful.now(),
         coalesce(actor, session_user::text));
     perform wakeful.note_schedule('change', name, actor, jsonb_build_object('changes', changes));
@@ -5543,11 +5666,13 @@ create function wakeful.cleanup(state text, keep interval, most integer default 
 as $$
 #variable_conflict use_column
 declare
-    before constant timestamptz := wakeful.now() - cleanup.keep;
+    before constant timestamptz := wakeful.now() - least(cleanup.keep, wakeful.longest());
     removed integer;
 begin
     if cleanup.keep is null or cleanup.keep < interval '0' then
         perform wakeful.refuse('WF003', 'keep is missing or negative', 'Give an interval such as 7 days.');
+    elsif cleanup.most < 0 then
+        perform wakeful.refuse('WF003', 'most is negative', 'Give zero or more.');
     elsif cleanup.state in ('completed', 'cancelled') then
         with gone as (
             delete from wakeful.finished_job f using (
@@ -6227,7 +6352,7 @@ begin
         'stuck', (select coalesce(jsonb_agg(s order by s.since), '[]') from (
             select j.id, j.task::text as task, j.queue::text as queue, j.started_at as since, w.name as worker
             from wakeful.job j left join wakeful.worker w on w.id = j.worker_id
-            where j.state = 2 and j.started_at < at - health.stuck_after order by j.started_at limit 20) s),
+            where j.state = 2 and j.started_at < at - least(health.stuck_after, wakeful.longest()) order by j.started_at limit 20) s),
         'orphans', (select coalesce(jsonb_agg(jsonb_build_object('task', r.task, 'queue', r.queue,
             'seconds', greatest(0, extract(epoch from at - r.ready_at))) order by r.ready_at), '[]')
             from ready r where not r.served),

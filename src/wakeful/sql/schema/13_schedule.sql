@@ -33,7 +33,7 @@ create table wakeful.schedule (
 
     constraint schedule_pkey primary key (name),
     constraint schedule_has_either_cron_or_every check ((cron is null) <> (every is null)),
-    constraint schedule_every_is_at_least_a_second check (every >= interval '1 second' and isfinite(every)),
+    constraint schedule_every_is_from_1_second_to_365000_days check (every between interval '1 second' and interval '365000 days'),
     constraint schedule_misfire_is_latest_skip_or_all check (misfire in ('latest', 'skip', 'all')),
     constraint schedule_cap_is_from_1_to_1000 check (cap between 1 and 1000),
     constraint schedule_source_is_code_or_runtime check (source in ('code', 'runtime')),

@@ -19,6 +19,31 @@ begin
 end
 $$;
 
+-- Refuses what has no name.
+create function wakeful.check_name(kind text, name text) returns void
+    language plpgsql immutable
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if coalesce(name, '') = '' then
+        perform wakeful.refuse('WF003', format('the %s has no name', kind), 'Name it.');
+    end if;
+end
+$$;
+
+-- Refuses a lease that has lapsed when it begins, or would never lapse.
+create function wakeful.check_lease(lease interval) returns void
+    language plpgsql immutable
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if lease is null or lease <= interval '0' or lease > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('lease %s is not positive, or longer than %s', coalesce(lease::text, 'null'), wakeful.longest()),
+            'Give a lease such as 5 minutes.');
+    end if;
+end
+$$;
+
 -- The wait before the next start after `attempt` starts, for callers that name none: 1 s, doubling, at most 300 s,
 -- spread by a tenth.
 create function wakeful.backoff(attempt integer) returns interval

@@ -72,7 +72,7 @@ begin
         where i.inhparent = 'wakeful.finished_job'::regclass and c.relname ~ '^finished_job_[0-9]{8}$'
         order by c.relname
     loop
-        exit when (old.day + 1)::timestamp at time zone 'UTC' > wakeful.now() - drop_days.keep;
+        exit when (old.day + 1)::timestamp at time zone 'UTC' > wakeful.now() - least(drop_days.keep, wakeful.longest());
         begin
             execute format('drop table wakeful.%I', old.relname);
             delete from wakeful.tally t where t.day = old.day and t.state in (3, 5);
@@ -86,7 +86,7 @@ begin
         delete from wakeful.finished_job_default f
         where f.ctid = any (array(
             select o.ctid from wakeful.finished_job_default o
-            where o.finished_at < date_trunc('day', wakeful.now() - drop_days.keep, 'UTC') limit 10000 for update skip locked))
+            where o.finished_at < date_trunc('day', wakeful.now() - least(drop_days.keep, wakeful.longest()), 'UTC') limit 10000 for update skip locked))
         returning f.finished_at, f.task, f.state
     )
     insert into wakeful.tally_delta (day, task, state, jobs)

@@ -18,6 +18,7 @@ begin
         if found then
             return held;
         end if;
+        perform wakeful.check_name('breaker', hold_breaker.name);
         insert into wakeful.breaker (name, updated_at) values (hold_breaker.name, wakeful.now())
         on conflict on constraint breaker_pkey do nothing;
     end loop;
@@ -317,8 +318,9 @@ as $$
 declare
     held wakeful.breaker;
 begin
-    if trip_breaker.length <= interval '0' or not isfinite(trip_breaker.length) then
-        perform wakeful.refuse('WF003', 'length is not a positive, finite interval', 'Give one such as 10 minutes.');
+    if trip_breaker.length <= interval '0' or trip_breaker.length > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('length %s is not positive, or longer than %s', trip_breaker.length, wakeful.longest()),
+            'Give one such as 10 minutes.');
     end if;
     held := wakeful.hold_breaker(trip_breaker.name);
     perform wakeful.open_breaker(held.name, coalesce(trip_breaker.length, held.open_for), wakeful.now());

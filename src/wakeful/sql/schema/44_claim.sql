@@ -133,6 +133,9 @@ declare
     patience integer;
     report wakeful.claimed_job;
 begin
+    if lease is not null then
+        perform wakeful.check_lease(lease);
+    end if;
     if done_ids is not null then
         if lease is null then
             -- Before its jobs, as when it leaves.

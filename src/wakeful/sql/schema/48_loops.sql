@@ -25,8 +25,12 @@ declare
     began constant timestamptz := wakeful.now();
     sure constant boolean := sleeps_for is null or wakeful.nobody_is_between();
 begin
-    if lease is null or lease <= interval '0' or not isfinite(lease) then
-        perform wakeful.refuse('WF003', 'lease is not a positive, finite interval', 'Give a lease such as 5 minutes.');
+    if worker_id is null or want is null then
+        perform wakeful.refuse('WF003', 'worker_id or want is missing', 'Give an id of your own, and how many jobs you can take.');
+    end if;
+    perform wakeful.check_lease(lease);
+    if sleeps_for > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('sleeps_for is longer than %s', wakeful.longest()), 'Give an interval such as 1 minute.');
     end if;
     if queues is null or tasks is null then
         -- First, so that the jobs it takes back are among those that wait.

@@ -161,6 +161,10 @@ begin
     if exists (select from unnest(outcomes) o(outcome)
         where o.outcome is null or o.outcome not in ('failed', 'snoozed', 'released', 'cancelled')) then
         perform wakeful.refuse('WF003', 'an outcome is not known', 'Use failed, snoozed, released or cancelled.');
+    elsif exists (select from unnest(outcomes, retry_ins) o(outcome, retry_in)
+        where o.retry_in < interval '0' or o.retry_in > wakeful.longest() or o.retry_in is null and o.outcome in ('snoozed', 'released')) then
+        perform wakeful.refuse('WF003', format('a wait is missing, negative, or longer than %s', wakeful.longest()),
+            'Give zero or more; null only for a failure that is not tried again.');
     end if;
     if exists (select from wakeful.task_policy p where p.breaker is not null) then
         perform wakeful.breakers_hear_of_failed(array(
@@ -189,8 +193,9 @@ declare
     passed integer[];
 begin
     -- A job without any lease would be nobody's to rescue.
-    if cardinality(leases) is distinct from cardinality(ids) or (interval '0' < all (leases)) is not true then
-        perform wakeful.refuse('WF003', 'a lease is missing or not positive', 'Give one for each job, such as 5 minutes.');
+    if cardinality(leases) is distinct from cardinality(ids) or (interval '0' < all (leases) and wakeful.longest() >= all (leases)) is not true then
+        perform wakeful.refuse('WF003', format('a lease is missing, not positive, or longer than %s', wakeful.longest()),
+            'Give one for each job, such as 5 minutes.');
     end if;
     passed := array(
         select s.place::integer

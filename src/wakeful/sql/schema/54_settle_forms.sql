@@ -32,8 +32,9 @@ as $$
 declare
     wait interval := fail.retry_in;
 begin
-    if fail.retry_in < interval '0' or not isfinite(fail.retry_in) then
-        perform wakeful.refuse('WF003', 'retry_in is negative or infinite', 'Give a wait of zero or more that ends.');
+    if fail.retry_in < interval '0' or fail.retry_in > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('retry_in %s is negative, or longer than %s', fail.retry_in, wakeful.longest()),
+            'Give a wait of zero or more that ends.');
     end if;
     if wait is null and not no_retry then
         select wakeful.backoff(j.attempt) into wait from wakeful.job j where j.id = fail.id;
@@ -49,8 +50,9 @@ create function wakeful.snooze(id uuid, epoch bigint, worker_id uuid, delay inte
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
-    if snooze.delay is null or snooze.delay < interval '0' or not isfinite(snooze.delay) then
-        perform wakeful.refuse('WF003', 'delay is missing, negative or infinite', 'Give an interval of zero or more.');
+    if snooze.delay is null or snooze.delay < interval '0' or snooze.delay > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('delay is missing, negative, or longer than %s', wakeful.longest()),
+            'Give an interval of zero or more.');
     end if;
     perform wakeful.must_pass(r.id, r.refused)
     from wakeful.settle_1(snooze.worker_id, array[snooze.id], array[snooze.epoch], array['snoozed'], array[null], array[reason],
@@ -77,9 +79,7 @@ as $$
 declare
     answer text;
 begin
-    if extend.lease is null or extend.lease <= interval '0' or not isfinite(extend.lease) then
-        perform wakeful.refuse('WF003', 'lease is not a positive, finite interval', 'Give a lease such as 5 minutes.');
-    end if;
+    perform wakeful.check_lease(extend.lease);
     select r.refused into answer
     from wakeful.extend_1(extend.worker_id, array[extend.id], array[extend.epoch], array[extend.lease]) r;
     if answer <> 'locked' then

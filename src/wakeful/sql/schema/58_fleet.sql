@@ -11,6 +11,10 @@ as $$
 declare
     at constant timestamptz := wakeful.now();
 begin
+    if num_nulls(register_1.worker_id, register_1.name, register_1.tasks, register_1.slots) > 0 then
+        perform wakeful.refuse('WF003', 'a worker needs an id, a name, tasks and slots', 'Give all four; tasks may be empty.');
+    end if;
+    perform wakeful.check_lease(register_1.lease);
     insert into wakeful.worker (id, name, queues, tasks, slots, started_at, beat_at, lease_expires_at, details)
     values (register_1.worker_id, register_1.name, register_1.queues, register_1.tasks, register_1.slots, at, at,
         at + register_1.lease, register_1.details);
@@ -26,6 +30,7 @@ declare
     lapses_at timestamptz;
     at timestamptz;
 begin
+    perform wakeful.check_lease(beat_1.lease);
     -- The clock is read behind the lock: the lease may have lapsed while this waited.
     select w.lease_expires_at into lapses_at from wakeful.worker w where w.id = beat_1.worker_id for no key update;
     at := wakeful.now();

@@ -8,9 +8,7 @@ create function wakeful.steer(kind text, name text, pause boolean, enqueue boole
 as $$
 #variable_conflict use_variable
 begin
-    if coalesce(name, '') = '' then
-        perform wakeful.refuse('WF003', format('the %s has no name', kind), 'Name it.');
-    end if;
+    perform wakeful.check_name(kind, name);
     insert into wakeful.control as c (kind, name, paused, enqueuing, changed_at, changed_by, reason)
     values (kind, name, coalesce(pause, false), enqueue, wakeful.now(), coalesce(actor, session_user::text), reason)
     on conflict on constraint control_pkey do update

@@ -13,6 +13,13 @@ create function wakeful.set_breaker(
 as $$
 #variable_conflict use_variable
 begin
+    perform wakeful.check_name('breaker', name);
+    if least(threshold, probes) < 1 or greatest(threshold, probes) > 1000 then
+        perform wakeful.refuse('WF003', format('threshold or probes of breaker %s is not from 1 to 1000', name), 'Give a number such as 5.');
+    elsif least(span, open_for, open_cap) <= interval '0' or greatest(span, open_for, open_cap) > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('a span of breaker %s is not positive, or longer than %s', name, wakeful.longest()),
+            'Give intervals such as 60 seconds.');
+    end if;
     -- A look first: one that is said anew must not be waited for by who settles.
     if exists (
         select from wakeful.breaker b
@@ -65,6 +72,7 @@ declare
     keyed_by constant text := case when key = 'tenant' then 'tenant' when key is not null then 'payload' end;
     key_path constant text[] := case when keyed_by = 'payload' then string_to_array(regexp_replace(key, '^payload\.(.)', '\1'), '.') end;
 begin
+    perform wakeful.check_name('task', task);
     if concurrency <= 0 then
         perform wakeful.refuse('WF003', format('concurrency %s is not positive', concurrency), 'Give 1 or more, or none at all.');
     elsif key is not null and num_nonnulls(concurrency, rate) = 0 then
@@ -101,8 +109,13 @@ as $$
 declare
     every constant interval := wakeful.check_rate(rate, per, burst);
 begin
+    perform wakeful.check_name('queue', queue);
     if concurrency <= 0 or max_pending <= 0 or ageing <= interval '0' then
         perform wakeful.refuse('WF003', 'concurrency, max_pending or ageing is not positive', 'Give more than zero, or none at all.');
+    elsif ageing > wakeful.longest() then
+        perform wakeful.refuse('WF003', format('ageing %s is longer than %s', ageing, wakeful.longest()), 'Give none at all.');
+    elsif jsonb_typeof(weights) <> 'object' then
+        perform wakeful.refuse('WF003', 'weights is not a JSON object', 'Give an object such as {"acme": 2}.');
     elsif exists (select from jsonb_each(weights) w where jsonb_typeof(w.value) <> 'number' or not (w.value::text)::numeric between 0.001 and 1000) then
         perform wakeful.refuse('WF003', 'a weight is not a number from 0.001 to 1000', 'Give one for each tenant that is not like the others.');
     end if;
@@ -138,6 +151,10 @@ as $$
 begin
     if rate <= 0 or rate is not null and (per is null or per <= interval '0') or burst <= 0 then
         perform wakeful.refuse('WF003', 'rate, per or burst is not positive', 'Give a rate such as 100 per 1 minute.');
+    elsif rate is not null and (per > wakeful.longest()
+        or extract(epoch from per)::double precision / rate > extract(epoch from wakeful.longest())::double precision) then
+        perform wakeful.refuse('WF003', format('rate and per let one start in more than %s', wakeful.longest()),
+            'Give a rate such as 100 per 1 minute.');
     elsif burst is not null and rate is null then
         perform wakeful.refuse('WF003', 'burst is given without a rate', 'Give both, or none.');
     end if;

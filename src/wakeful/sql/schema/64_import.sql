@@ -56,16 +56,28 @@ as $$
 #variable_conflict use_column
 declare
     at constant timestamptz := wakeful.now();
-    offered constant wakeful.legacy_row[] := array(
-        select jsonb_populate_record(null::wakeful.legacy_row,
-            e.legacy || jsonb_build_object('id', wakeful.new_id(), 'place', e.place))
-        from jsonb_array_elements(import_rows.rows) with ordinality e(legacy, place));
+    offered wakeful.legacy_row[];
     arriving wakeful.legacy_row[];
     keys text[];
 begin
+    perform wakeful.check_name('source', import_rows.source);
+    if jsonb_typeof(import_rows.rows) is distinct from 'array' or jsonb_path_exists(import_rows.rows, 'strict $[*] ? (@.type() != "object")') then
+        perform wakeful.refuse('WF003', 'rows is not a JSON array of objects', 'Give an object for each row.');
+    end if;
+    offered := array(
+        select jsonb_populate_record(null::wakeful.legacy_row,
+            e.legacy || jsonb_build_object('id', wakeful.new_id(), 'place', e.place))
+        from jsonb_array_elements(import_rows.rows) with ordinality e(legacy, place));
     perform wakeful.refuse('WF003', format('row %s has no key, or state %s', coalesce(o.key, '?'), coalesce(o.state, 'null')),
         'Give a key, and a state of waiting, completed or dead.')
     from unnest(offered) o where o.key is null or coalesce(o.state, '') not in ('waiting', 'completed', 'dead') limit 1;
+    perform wakeful.refuse('WF003', format('row %s has no task', o.key), 'Give each row a task.')
+    from unnest(offered) o where coalesce(o.task, '') = '' limit 1;
+    perform wakeful.refuse('WF003', format('row %s has a time that is infinite, or not within the years 1 to 9999', o.key),
+        'Give a time that a calendar has, or none.')
+    from unnest(offered) o
+    where false in (wakeful.in_calendar(o.run_at), wakeful.in_calendar(o.error_at), wakeful.in_calendar(o.created_at),
+        wakeful.in_calendar(o.started_at), wakeful.in_calendar(o.finished_at)) limit 1;
     with noted as (
         insert into wakeful.imported (source, legacy_key, job_id, epoch, imported_at, original)
         select import_rows.source, o.key, o.id, coalesce(o.attempt, 0), at, coalesce(o.original, '{}')
@@ -206,6 +218,10 @@ declare
     at constant timestamptz := wakeful.now();
     ids uuid[];
 begin
+    perform wakeful.check_name('source', return_rows.source);
+    if return_rows.want is null or return_rows.want < 0 then
+        perform wakeful.refuse('WF003', 'want is missing or negative', 'Give how many rows to take back.');
+    end if;
     ids := array(
         select j.id from wakeful.imported i join wakeful.job j on j.id = i.job_id
         where i.source = return_rows.source and not i.joined and j.state < 2 and j.epoch = i.epoch

@@ -13,11 +13,8 @@ as $$
 declare
     at constant timestamptz := wakeful.now();
 begin
-    perform wakeful.check_schedule_options(coalesce(options, '{}'));
-    if (cron is null) = (every is null) then
-        perform wakeful.refuse('WF003', format('schedule %s has %s', name,
-            case when cron is null then 'neither cron nor every' else 'both cron and every' end), 'Give one of them.');
-    end if;
+    perform wakeful.check_schedule(name, task, cron, every, payload, misfire, cap);
+    perform wakeful.check_schedule_options(options);
     insert into wakeful.schedule (name, task, queue, payload, options, cron, every, tz, misfire, cap, source, anchor, since,
         created_at, changed_at, changed_by)
     values (name, task, queue, coalesce(payload, '{}'), coalesce(options, '{}'), cron, every, coalesce(tz, 'UTC'),
@@ -30,12 +27,42 @@ begin
 end
 $$;
 
+-- Refuses what no schedule can be; null stands for the default where there is one.
+create function wakeful.check_schedule(name text, task text, cron text, every interval, payload jsonb, misfire text, cap integer)
+    returns void
+    language plpgsql
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform wakeful.check_name('schedule', name);
+    perform wakeful.check_name('task of schedule ' || name, task);
+    if (cron is null) = (every is null) then
+        perform wakeful.refuse('WF003', format('schedule %s has %s', name,
+            case when cron is null then 'neither cron nor every' else 'both cron and every' end), 'Give one of them.');
+    elsif btrim(cron) = '' then
+        perform wakeful.refuse('WF003', format('cron of schedule %s is empty', name), 'Give a line such as */5 * * * *.');
+    elsif not every between interval '1 second' and wakeful.longest() then
+        perform wakeful.refuse('WF003', format('every %s is shorter than a second, or longer than %s', every, wakeful.longest()),
+            'Give an interval such as 5 minutes.');
+    elsif jsonb_typeof(payload) <> 'object' then
+        perform wakeful.refuse('WF003', format('payload is %s, not a JSON object', jsonb_typeof(payload)), 'Give an object such as {"id": 7}.');
+    elsif misfire not in ('latest', 'skip', 'all') then
+        perform wakeful.refuse('WF003', format('misfire %s is not known', misfire), 'Use latest, skip or all.');
+    elsif not cap between 1 and 1000 then
+        perform wakeful.refuse('WF003', format('cap %s is not from 1 to 1000', cap), 'Give a number such as 100.');
+    end if;
+end
+$$;
+
 -- What options a schedule's jobs may have; times are the schedule's own, and one that is refused cannot be told to anyone.
 create function wakeful.check_schedule_options(options jsonb) returns void
     language plpgsql
     set search_path = pg_catalog, pg_temp
 as $$
 begin
+    if jsonb_typeof(options) <> 'object' then
+        perform wakeful.refuse('WF003', 'options is not a JSON object', 'Give an object such as {"priority": 5}.');
+    end if;
     perform wakeful.refuse('WF003', format('%s is no option of a schedule', k.name),
         'Use priority, max_attempts, dedup_key, dedup, tenant, created_by and metadata.')
     from jsonb_object_keys(options) k(name)
@@ -44,9 +71,20 @@ begin
     if options ->> 'dedup' not in ('skip', 'replace', 'debounce', 'rerun') then
         perform wakeful.refuse('WF003', format('dedup %s is not for schedules', options ->> 'dedup'),
             'Use skip, replace, debounce or rerun.');
+    elsif not wakeful.is_number_within(options -> 'priority', -100, 100) or not wakeful.is_number_within(options -> 'max_attempts', 1, 10000)
+    then
+        perform wakeful.refuse('WF003', 'priority is not from -100 to 100, or max_attempts not from 1 to 10000', 'Give whole numbers.');
+    elsif jsonb_typeof(options -> 'metadata') not in ('object', 'null') then
+        perform wakeful.refuse('WF003', 'metadata is not a JSON object', 'Give an object such as {"source": "nightly"}.');
     end if;
 end
 $$;
+
+-- Whether a JSON value, if there is one, is a whole number from `low` to `high`.
+create function wakeful.is_number_within(value jsonb, low integer, high integer) returns boolean
+    language sql immutable parallel safe
+    return case coalesce(pg_catalog.jsonb_typeof(value), 'null') when 'null' then true
+        when 'number' then value::numeric between low and high and value::numeric = trunc(value::numeric) else false end;
 
 -- Wakes the workers, and keeps who did what.
 create function wakeful.note_schedule(act text, name text, actor text, details jsonb) returns void
@@ -87,12 +125,19 @@ as $$
 declare
     old constant wakeful.schedule := wakeful.schedule_of(name);
     wanted jsonb := changes;
+    changed jsonb;
 begin
+    if jsonb_typeof(changes) is distinct from 'object' then
+        perform wakeful.refuse('WF003', 'changes is not a JSON object', 'Give an object such as {"cron": "*/5 * * * *"}.');
+    end if;
     perform wakeful.refuse('WF003', format('%s is nothing that a schedule has', k.name),
         'Change task, queue, payload, options, cron, every, tz, misfire or cap.')
     from jsonb_object_keys(changes) k(name)
     where k.name not in ('task', 'queue', 'payload', 'options', 'cron', 'every', 'tz', 'misfire', 'cap') limit 1;
-    perform wakeful.check_schedule_options(coalesce(changes -> 'options', '{}'));
+    perform wakeful.refuse('WF003', format('%s cannot be null', c.key), 'Leave it out, or give it a value.')
+    from jsonb_each(changes) c
+    where c.value = 'null' and c.key in ('task', 'payload', 'options', 'tz', 'misfire', 'cap') limit 1;
+    perform wakeful.check_schedule_options(changes -> 'options');
     if changes ->> 'cron' is not null and changes ->> 'every' is not null then
         perform wakeful.refuse('WF003', 'both cron and every are given', 'Give one of them.');
     elsif changes ->> 'cron' is not null then
@@ -103,6 +148,9 @@ begin
     if changes ? 'options' then
         wanted := wanted || jsonb_build_object('options', old.options || (changes -> 'options'));
     end if;
+    changed := to_jsonb(old) || wanted;
+    perform wakeful.check_schedule(name, changed ->> 'task', changed ->> 'cron', (changed ->> 'every')::interval, changed -> 'payload',
+        changed ->> 'misfire', (changed ->> 'cap')::integer);
     perform wakeful.replace_schedule(old, jsonb_populate_record(old, wanted || '{"digest": null}'), wakeful.now(),
         coalesce(actor, session_user::text));
     perform wakeful.note_schedule('change', name, actor, jsonb_build_object('changes', changes));

@@ -35,11 +35,13 @@ create function wakeful.cleanup(state text, keep interval, most integer default 
 as $$
 #variable_conflict use_column
 declare
-    before constant timestamptz := wakeful.now() - cleanup.keep;
+    before constant timestamptz := wakeful.now() - least(cleanup.keep, wakeful.longest());
     removed integer;
 begin
     if cleanup.keep is null or cleanup.keep < interval '0' then
         perform wakeful.refuse('WF003', 'keep is missing or negative', 'Give an interval such as 7 days.');
+    elsif cleanup.most < 0 then
+        perform wakeful.refuse('WF003', 'most is negative', 'Give zero or more.');
     elsif cleanup.state in ('completed', 'cancelled') then
         with gone as (
             delete from wakeful.finished_job f using (

@@ -68,7 +68,7 @@ begin
         'stuck', (select coalesce(jsonb_agg(s order by s.since), '[]') from (
             select j.id, j.task::text as task, j.queue::text as queue, j.started_at as since, w.name as worker
             from wakeful.job j left join wakeful.worker w on w.id = j.worker_id
-            where j.state = 2 and j.started_at < at - health.stuck_after order by j.started_at limit 20) s),
+            where j.state = 2 and j.started_at < at - least(health.stuck_after, wakeful.longest()) order by j.started_at limit 20) s),
         'orphans', (select coalesce(jsonb_agg(jsonb_build_object('task', r.task, 'queue', r.queue,
             'seconds', greatest(0, extract(epoch from at - r.ready_at))) order by r.ready_at), '[]')
             from ready r where not r.served),
