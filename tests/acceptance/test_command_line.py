@@ -102,6 +102,8 @@ class Impatient:
         if name == {module!r}:
             os.kill(os.getpid(), signal.SIGINT)
 
+# As in a terminal; what a shell starts in the background ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Impatient())
 [script] = entry_points(group="console_scripts", name="wakeful")
 script.load()()

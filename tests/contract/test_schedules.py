@@ -270,62 +270,6 @@ def test_a_name_is_given_once(db: Session) -> None:
         add(db)
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        {"cron": "* * * * *"},
-        {"every": None},
-        {"every": "1 millisecond"},
-        {"every": "9000 years"},
-        {"every": None, "cron": " "},
-        {"misfire": "never"},
-        {"cap": 0},
-        {"name": ""},
-        {"name": None},
-        {"task": ""},
-        {"task": None},
-        {"payload": "[1]"},
-        {"options": "[1]"},
-        {"options": {"run_at": "2026-01-01"}},
-        {"options": {"dedup_key": "k", "dedup": "raise"}},
-        {"options": {"priority": 101}},
-        {"options": {"priority": "high"}},
-        {"options": {"max_attempts": 1.5}},
-        {"options": {"metadata": [1]}},
-    ],
-)
-def test_what_no_schedule_can_be_is_refused(db: Session, said: dict[str, Any]) -> None:
-    with refusal(INVALID):
-        add(db, **said)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        None,
-        "[1]",
-        {"task": None},
-        {"task": ""},
-        {"every": None},
-        {"every": "9000 years"},
-        {"payload": [1]},
-        {"options": None},
-        {"options": [1]},
-        {"tz": None},
-        {"misfire": "never"},
-        {"misfire": None},
-        {"cap": 0},
-        {"cap": None},
-    ],
-)
-def test_a_change_to_what_no_schedule_can_be_is_refused(db: Session, changes: object) -> None:
-    add(db)
-    before = row(db)
-    with refusal(INVALID):
-        call(db, "change_schedule", name="s", changes=changes)
-    assert row(db) == before
-
-
 def test_what_was_due_while_it_was_paused_is_not_made_up_for(db: Session) -> None:
     add(db)
     assert value(db, "pause_schedule", name="s", reason="why") is True
