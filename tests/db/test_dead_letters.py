@@ -131,3 +131,9 @@ def test_what_is_not_said_clearly_is_not_done(app: Wakeful, db: Session) -> None
     with pytest.raises(JobNotFound):
         app.dead.requeue("00000000-0000-7000-8000-000000000000")
     assert scalar(db, "select count(*) from wakeful.dead_letter where not acknowledged") == 1
+
+
+def test_a_filter_that_was_not_set_is_none(app: Wakeful) -> None:
+    for act in (app.dead.purge, app.dead.requeue, app.dead.acknowledge):
+        with pytest.raises(InvalidOption, match="have to be given"):
+            act(tenant=None, task=None)

@@ -28,6 +28,8 @@ NAMES = UUID("7e57ab1e-0000-4000-8000-000000000001")
 LEASE = timedelta(seconds=30)
 SHUTDOWN = timedelta(seconds=25)
 PULSE = 20.0
+# The world is played: nobody connects.
+NOWHERE = "postgresql://nobody@127.0.0.1:1/nowhere"
 # What an idle worker may say in a second.
 IDLE_RATE = 0.07
 # From being due to being begun, with a slot free and nothing lost.
@@ -93,7 +95,7 @@ def empty_fast(db: Session) -> None:
 
 def handlers(told: Told, dice: random.Random, loop: asyncio.AbstractEventLoop) -> dict[str, Handler]:
     """Tasks that take some time, fail now and then, or sleep."""
-    app = Wakeful("")
+    app = Wakeful(NOWHERE)
 
     @app.task(name="simulated", retry=Fixed(1), max_attempts=1000)
     async def work(ctx: Context) -> Snooze | None:
@@ -117,7 +119,7 @@ def shift_of(made: dict[str, Handler], plan: Plan) -> Shift:
     lanes = make_lanes((), plan.slots, frozenset({"default"}))
     # No handler here asks for anything of the app.
     desk: Desk = None  # type: ignore[assignment]
-    return Shift("", "", made, lanes, settings, desk)
+    return Shift(NOWHERE, NOWHERE, made, lanes, settings, desk)
 
 
 async def live(db: Session, dice: random.Random, sabotage: Sabotage | None) -> None:

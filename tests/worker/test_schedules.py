@@ -185,6 +185,17 @@ async def test_a_line_that_someone_wrote_wrong_in_sql_is_told_once_and_holds_up_
     assert any("'Mars/Phobos', which no time zone here is called" in message for message in told), told
 
 
+async def test_a_hundred_that_nobody_can_read_do_not_hide_one_that_is_due(app: Wakeful, db: Session) -> None:
+    @app.task(name="tick")
+    async def tick() -> None: ...
+
+    for n in range(120):
+        call(db, "add_schedule", name=f"wrong {n}", task="tick", cron="* * * * *", tz="Mars/Phobos")
+    call(db, "add_schedule", name="zzz", task="tick", every="1 second")
+    async with starting(app):
+        await soon(lambda: len(jobs(db, "zzz")) >= 1)
+
+
 async def test_an_older_deploy_says_that_it_changes_nothing(
     app: Wakeful, db: Session, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from wakeful.payload.annotations import Arguments, Decoders, build_decoders
 from wakeful.payload.encode import DEFAULT_LIMIT_BYTES, as_dict, check_text, refuse_fault, to_text
 from wakeful.payload.faults import MOST_LEVELS
+from wakeful.payload.losses import first_loss
 from wakeful.payload.plain import ENCODER
 from wakeful.payload.refusal import decode_refusal
 from wakeful.payload.signature import IsContext, Signature, read_signature
@@ -96,6 +97,8 @@ class PayloadCodec:
         if not self._is_certain(text, arrives, bound):
             self._check_names(bound)
             refuse_fault(bound, arrives)
+            if (loss := first_loss(msgspec.json.decode(text), arrives)) is not None:
+                raise PayloadError(loss.field, loss.problem)
         return text.decode()
 
     def decode(self, text: str | bytes) -> Arguments:

@@ -134,7 +134,8 @@ def _page(limit: int, acknowledged: bool | None, wanted: LetterFilter) -> Statem
 def _script(
     ids: Sequence[UUID | str], wanted: LetterFilter, acknowledged: bool, act: Act, rate: float | None = None
 ) -> Script[int]:
-    if bool(ids) == bool(wanted):
+    # None is no filter: a variable that was not set must not stand for all letters.
+    if bool(ids) == any(value is not None for value in wanted.values()):
         raise InvalidOption("ids", "or a filter such as task= have to be given: say which, by one of the two.")
     pace = None if rate is None else real_number(rate, "rate", 0.001)
     if ids:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from datetime import timedelta
 
 from wakeful.database.line import AsyncLine
 from wakeful.statements import schedules as statements
@@ -12,6 +13,8 @@ from wakeful.tend.slots import firing
 from wakeful.values.schedule import Declaration, DueSchedule, Fired, Firing
 
 log = logging.getLogger("wakeful.worker")
+
+UNREADABLE_FOR = timedelta(minutes=1)
 
 
 class Clockwork:
@@ -40,15 +43,12 @@ class Clockwork:
 
     async def fire(self, due: Sequence[DueSchedule]) -> tuple[bool, bool]:
         """Hand in the slots of these schedules: whether there may be work to look for, and whether one is held up."""
-        firings = [made for one in due if (made := self._computed(one)) is not None]
-        if not firings:
-            return False, False
-        fired = await self._line.run(statements.fire(firings))
+        fired = await self._line.run(statements.fire([self._computed(one) for one in due]))
         for one in fired:
             self._tell(one)
         return any(one.answer != "busy" for one in fired), any(one.answer == "busy" for one in fired)
 
-    def _computed(self, due: DueSchedule) -> Firing | None:
+    def _computed(self, due: DueSchedule) -> Firing:
         try:
             return firing(due)
         # A line that someone wrote by hand in SQL, or a zone that this machine does not have: told once, others go on.
@@ -61,7 +61,8 @@ class Clockwork:
                     fault_in(due.timing) or f"{error}.",
                     extra={"event": "schedule_unreadable", "schedule": due.name},
                 )
-            return None
+            # Not due for a while: a hundred of those would hide all others.
+            return Firing(due.name, due.revision, due.last_slot, (), due.now + UNREADABLE_FOR)
 
     def _tell(self, one: Fired) -> None:
         facts = {"schedule": one.name, "jobs": one.jobs, "job_id": str(one.job_id) if one.job_id else None}
