@@ -59,7 +59,7 @@ async def test_outcomes_come_back_from_the_process(database: Database, db: Sessi
         "snooze": ("scheduled", None),
         "cancel": ("cancelled", None),
         "retry": ("scheduled", "Retry"),
-        "unstorable": ("dead", "TypeError"),
+        "unstorable": ("dead", "PayloadError"),
     }
     async with elsewhere.app_on(database.dsn) as app, starting(app, concurrency=2):
         ids = {word: await elsewhere.told.using(max_attempts=2).aenqueue(word) for word in expected}

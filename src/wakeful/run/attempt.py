@@ -181,12 +181,8 @@ def read_value(value: object) -> Outcome:
 
 def read_cancellation(running: Attempt, error: asyncio.CancelledError) -> Outcome:
     """What it says that the handler was left by a cancellation."""
-    if running.why is not None:
-        return interpret_stop(running)
-    task = asyncio.current_task()
-    # Cancelled by someone who is not the worker, such as a loop that is being closed; or else the handler awaited
-    # something that was cancelled, which is its own failure.
-    return Released() if task is not None and task.cancelling() else read_error(error, running)
+    # Not by the worker: the handler awaited something that was cancelled, or cancelled itself. That is its failure.
+    return read_error(error, running) if running.why is None else interpret_stop(running)
 
 
 def read_error(error: BaseException, running: Attempt) -> Outcome:

@@ -9,7 +9,6 @@ from typing import Any
 
 from wakeful.run.attempt import Attempt, is_closed, read_cancellation, read_error, read_value
 from wakeful.run.handler import Handler
-from wakeful.values.errors import PayloadError
 from wakeful.values.outcome import Outcome
 
 Call = Callable[[Sequence[Attempt], list[Any]], Awaitable[object]]
@@ -26,7 +25,8 @@ async def attempt_batch(batch: Sequence[Attempt], call: Call) -> list[Outcome]:
     for index, running in enumerate(batch):
         try:
             fitting.append((index, read_item(running.handler, running.job.payload)))
-        except PayloadError as error:
+        # A payload that was not written by us may be anything: it fails alone.
+        except Exception as error:
             outcomes[index] = read_error(error, running)
     if fitting:
         members = [batch[index] for index, _ in fitting]

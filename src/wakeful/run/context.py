@@ -18,9 +18,10 @@ from wakeful.run.attempt import Attempt
 from wakeful.statements import settle as statements
 from wakeful.statements.statement import Statement
 from wakeful.values.duration import DurationLike, duration
-from wakeful.values.errors import DatabaseUnavailable, StaleClaim
+from wakeful.values.errors import DatabaseUnavailable, InvalidOption, StaleClaim
 from wakeful.values.job import Job, JobId
 from wakeful.values.settlement import Completion
+from wakeful.values.wording import shown
 
 T = TypeVar("T")
 
@@ -117,13 +118,23 @@ class BaseContext:
 
     def count(self, name: str, number: float = 1) -> None:
         """Add to one of the job's own counters. Written with the next flush, and before the job is settled."""
-        self._running.note(name=name, number=number)
+        self._running.note(name=name, number=countable(number))
 
     def _fence(self) -> tuple[UUID, UUID, int]:
         return self.job.worker_id, self.job.id, self.job.epoch
 
     def _completion(self, result: object) -> Completion:
         return Completion(self.job.key, self.job.epoch, encode_result(result))
+
+
+def countable(number: float) -> float:
+    """A number that can be added to any other: a whole one that is not too large, or a float."""
+    if type(number) is int and abs(number) < 2**63:
+        return number
+    try:
+        return float(number)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidOption("number", f"is {shown(number)}: count with numbers up to 1e308.") from None
 
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):

@@ -44,7 +44,10 @@ class Handler:
         """The payload's fields that are to be seen in log lines; None where there are none."""
         if not self.log_fields:
             return None
-        told: dict[str, object] = json.loads(payload)
+        try:
+            told: dict[str, object] = json.loads(payload)
+        except (ValueError, RecursionError):  # Not written by us: too deep, or a number too long to be read.
+            return None
         return {name: told[name] for name in self.log_fields if name in told}
 
     @property

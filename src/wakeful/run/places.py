@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import signal
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from functools import partial
 from multiprocessing import get_context
+from typing import Any
 
 from wakeful.run.attempt import Attempt
 from wakeful.run.failure import Escaped
@@ -72,11 +75,12 @@ class Places:
             raise
 
     async def _in_process(self, running: Attempt) -> object:
-        pool = self._idle_processes.pop() if self._idle_processes else _one_process()
+        job = running.job
+        call = (run_remotely, *address(running.handler.function), job.payload)
+        pool, answered = self._submitted(call)
         self._busy_processes.add(pool)
-        job, function = running.job, running.handler.function
         try:
-            text = await asyncio.wrap_future(pool.submit(run_remotely, *address(function), job.payload))
+            text = await asyncio.wrap_future(answered)
         except BrokenProcessPool:
             raise ProcessDied(f"The process that ran job {job.id} has died: see its own output for why.") from None
         except asyncio.CancelledError:
@@ -87,6 +91,15 @@ class Places:
         finally:
             self._busy_processes.discard(pool)
         return answer(text)
+
+    def _submitted(self, call: tuple[Any, ...]) -> tuple[ProcessPoolExecutor, Future[bytes]]:
+        """One that was killed while it was idle has run nothing: another takes its place."""
+        while self._idle_processes:
+            pool = self._idle_processes.pop()
+            with suppress(BrokenProcessPool):
+                return pool, pool.submit(*call)
+        pool = _one_process()
+        return pool, pool.submit(*call)
 
     def close(self) -> None:
         """Let go of threads and processes; those still at work are left to end."""
@@ -112,7 +125,8 @@ def _presentable(function: Callable[[], object]) -> object:
 
 def _one_process() -> ProcessPoolExecutor:
     # Spawned, not forked: this process has threads and connections that a copy of it could not use.
-    return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+    # Ctrl-C reaches all processes of a terminal: the worker alone decides what it means.
+    return ProcessPoolExecutor(1, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
 
 
 def _kill(pool: ProcessPoolExecutor) -> None:

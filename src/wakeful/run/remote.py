@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
+from wakeful.payload import encode_result
 from wakeful.run.failure import failed, snoozed_behind
 from wakeful.run.redact import secrets_in
-from wakeful.values.errors import BreakerOpen, InvalidOption
+from wakeful.values.errors import BreakerOpen, InvalidOption, PayloadError
 from wakeful.values.failing import Failing
 from wakeful.values.outcome import AttemptError, Cancel, Snooze
 from wakeful.values.retry import RetryPolicy
@@ -50,7 +51,11 @@ def run_remotely(module: str, name: str, payload: str) -> bytes:
         value = task.run_payload(payload)
         if inspect.iscoroutine(value):
             value = asyncio.run(value)
-        return msgspec.json.encode(_told(value))
+        try:
+            return msgspec.json.encode(_told(value))
+        except PayloadError as error:
+            # The work is done; running it again would not make its result storable.
+            return msgspec.json.encode({**_described(error, task, payload), "final": True})
     except BaseException as error:
         # A user's handler may raise anything at all; it travels as a description, not as an object.
         return msgspec.json.encode(_described(error, task, payload))
@@ -97,5 +102,7 @@ def _told(value: object) -> dict[str, object]:
             return {"snooze": value.delay.total_seconds(), "reason": value.reason}
         case Cancel():
             return {"cancel": True, "reason": value.reason}
+        case None:
+            return {"value": None}
         case _:
-            return {"value": value}
+            return {"value": msgspec.Raw((encode_result(value) or "null").encode())}

@@ -37,5 +37,5 @@ def policy_in(metadata: str) -> RetryPolicy | None:
     try:
         [(kind, said)] = json.loads(metadata)["retry"].items()
         return _MAKERS[kind](said)
-    except (ValueError, TypeError, KeyError, AttributeError, InvalidOption):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InvalidOption):
         return None

@@ -250,7 +250,8 @@ class Crew:
         lane.gathering -= size
         lane.running += 1
         batch = [self._attempt(job, loop.time()) for job in jobs]
-        task = loop.create_task(self._work_batch(batch, lane))
+        task = loop.create_task(self._work_batch(batch))
+        task.add_done_callback(lambda _: self._batch_ended(batch, lane))
         for running in batch:
             running.shared = True
             self._note(running, task)
@@ -258,7 +259,7 @@ class Crew:
             linger = self._handlers[key[0]].linger.total_seconds()
             loop.call_later(linger, self._ripen, key, gathered[0])
 
-    async def _work_batch(self, batch: Sequence[Attempt], lane: Lane) -> None:
+    async def _work_batch(self, batch: Sequence[Attempt]) -> None:
         try:
             with surrounded(self.arounds, [running.job for running in batch]) as tell:
                 outcomes = await attempt_batch(batch, self._places.call_batch)
@@ -267,4 +268,10 @@ class Crew:
             outcomes = [read_error(error, running) for running in batch]
         for running, outcome in zip(batch, outcomes, strict=True):
             self._end(running, outcome)
-        self._let_go(batch[0], lane)
+
+    def _batch_ended(self, batch: Sequence[Attempt], lane: Lane) -> None:
+        for running in batch:
+            # Stopped before its first step.
+            if self.running.get(running.job.key) is running:
+                self._end(running, interpret_stop(running))
+        self._let_go(next((running for running in batch if running.leftover is not None), None), lane)

@@ -320,6 +320,17 @@ class Shift:
 
     def _ended(self, running: Attempt, outcome: Outcome) -> None:
         settlement = decide(running.job, outcome, running.handler.retry)
+        if running.notes is not None:
+            self._writer.notes.append((running.job, running.take_notes()))
+        if settlement is not None:
+            self._writer.gathering.add(settlement)
+        try:
+            self._count(running, outcome, settlement)
+        except Exception:  # The job is as good as settled: what is said about it must not keep its slot.
+            log.exception("count_failed: job %s", running.job.id, extra={"event": "count_failed"})
+        self._loop.ended()
+
+    def _count(self, running: Attempt, outcome: Outcome, settlement: Settlement | None) -> None:
         seconds = self._clock.time() - running.started
         succeeded = isinstance(outcome, Done) or running.settled or outcome is UNLESS_COMMITTED
         if not isinstance(outcome, Released):
@@ -328,11 +339,6 @@ class Shift:
             self._tell(running, outcome, settlement, seconds, succeeded)
         elif self._watch.everything:
             self._watch.done.append((running.job, seconds))
-        if running.notes is not None:
-            self._writer.notes.append((running.job, running.take_notes()))
-        if settlement is not None:
-            self._writer.gathering.add(settlement)
-        self._loop.ended()
 
     def _tell(
         self, running: Attempt, outcome: Outcome, settlement: Settlement | None, seconds: float, settled: bool

@@ -115,5 +115,7 @@ class Writer:
             extra={"event": "settlement_unstorable", "job_id": str(bad.id)},
         )
         instead = in_place_of(bad, error)
-        if bad != instead:
-            self.gathering.add(instead)
+        if bad == instead:
+            # There is nothing of the job's own in this one: whatever is wrong, it is not the row.
+            raise error
+        self.gathering.add(instead)

@@ -37,14 +37,24 @@ async def work(worker: Worker, tether: Tether | None) -> Worked:
 
     def start_again() -> None:
         nonlocal again
-        again = True
-        worker.stop()
+        # Once: a second stop would interrupt what runs.
+        if not again:
+            again = True
+            worker.stop()
+
+    def stop() -> None:
+        nonlocal again
+        if again:
+            # It is stopping already, and does not start again after all.
+            again = False
+        else:
+            worker.stop()
 
     def parent_gone() -> None:
         log.warning("parent_gone: finishing what runs.", extra={"event": "parent_gone"})
         worker.stop()
 
-    with_signals(loop, worker.stop, worker.stop if tether is not None else start_again)
+    with_signals(loop, stop, worker.stop if tether is not None else start_again)
     if tether is not None:
         tether.watch(loop, parent_gone)
     summary = await worker.arun(started=None if tether is None else lambda: tether.tell("ready"))
