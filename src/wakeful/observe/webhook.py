@@ -8,7 +8,12 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from urllib.request import OpenerDirector
 
 log = logging.getLogger("wakeful.observe")
 
@@ -31,7 +36,8 @@ class Webhook:
     def post(self, documents: Sequence[Mapping[str, Any]]) -> None:
         """Soon. Returns at once."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"wakeful-{self._kind}", daemon=True)
+            name = f"wakeful-{self._kind}"
+            self._thread = threading.Thread(target=self._run, args=(self._waiting,), name=name, daemon=True)
             self._thread.start()
         for document in documents:
             try:
@@ -41,20 +47,37 @@ class Webhook:
                 return
 
     def close(self, seconds: float = 5.0) -> None:
-        """Deliver what waits, for at most so long."""
-        if self._thread is not None:
-            self._waiting.put(None)
-            self._thread.join(seconds)
-            self._thread = None
+        """Deliver what waits, for at most so long; what is left then is logged and dropped."""
+        if self._thread is None:
+            return
+        deadline = time.monotonic() + seconds
+        # The thread keeps the queue that it has: one that outlasts its time takes nothing that is posted later.
+        waiting, self._waiting = self._waiting, queue.Queue(MOST_WAITING)
+        thread, self._thread = self._thread, None
+        with suppress(queue.Full):
+            waiting.put(None, timeout=seconds)
+        thread.join(max(0.0, deadline - time.monotonic()))
+        if thread.is_alive():
+            self._drop(waiting)
 
-    def _run(self) -> None:
+    def _drop(self, waiting: queue.Queue[Mapping[str, Any] | None]) -> None:
+        dropped = 0
+        with suppress(queue.Empty):
+            while True:
+                dropped += waiting.get_nowait() is not None
+        # For the thread, which may have its hands full, and ends when it finds this.
+        waiting.put_nowait(None)
+        if dropped:
+            self._failed(dropped, "the time to close was over")
+
+    def _run(self, waiting: queue.Queue[Mapping[str, Any] | None]) -> None:
         over = False
         while not over:
-            first = self._waiting.get()
+            first = waiting.get()
             batch = [] if first is None else [first]
             over = first is None
-            while not over and len(batch) < MOST_AT_ONCE and not self._waiting.empty():
-                more = self._waiting.get()
+            while not over and len(batch) < MOST_AT_ONCE and not waiting.empty():
+                more = waiting.get()
                 over = more is None
                 batch += [] if more is None else [more]
             if batch:
@@ -62,26 +85,60 @@ class Webhook:
 
     def _deliver(self, batch: Sequence[Mapping[str, Any]]) -> None:
         # Here, because most processes never post anything, and all would pay for the import.
-        import urllib.error
-        import urllib.request
+        from urllib.error import HTTPError
+        from urllib.request import Request
 
         body = json.dumps({self._kind: batch}, default=str).encode()
         for attempt in range(TRIES):
             try:
-                request = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})
-                with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS):
+                request = Request(self._url, body, {"Content-Type": "application/json"})
+                with _opener().open(request, timeout=PATIENCE_SECONDS):
                     return
             # Whatever keeps somebody's server from taking it: tried again, then told.
             except Exception as error:
-                if isinstance(error, urllib.error.HTTPError):
+                problem = str(error)
+                if isinstance(error, HTTPError):
                     error.close()
-                problem = error
+                    if 300 <= error.code < 400 and (moved_to := error.headers.get("Location")):
+                        problem += f": it has moved to {_plain(moved_to, self._url)}, so set that address"
                 if attempt + 1 < TRIES:
                     time.sleep(self._wait * 2**attempt)
+        self._failed(len(batch), problem)
+
+    def _failed(self, documents: int, problem: str) -> None:
         log.error(
             "webhook_failed: %d %s were not delivered: %s",
-            len(batch),
+            documents,
             self._kind,
             problem,
-            extra={"event": "webhook_failed", "kind": self._kind, "documents": len(batch)},
+            extra={"event": "webhook_failed", "kind": self._kind, "documents": documents},
         )
+
+
+@cache
+def _opener() -> OpenerDirector:
+    """As urllib's own, for HTTP only, and without redirects: there it would follow with a GET that carries nothing."""
+    from urllib import request
+
+    opener = request.OpenerDirector()
+    for handler in (
+        request.ProxyHandler,
+        request.UnknownHandler,
+        request.HTTPHandler,
+        request.HTTPSHandler,
+        request.HTTPDefaultErrorHandler,
+        request.HTTPErrorProcessor,
+    ):
+        opener.add_handler(handler())
+    return opener
+
+
+def _plain(address: str, base: str) -> str:
+    """The address without what may be secret in it, fit for a log."""
+    from urllib.parse import quote, urljoin, urlsplit
+
+    try:
+        found = urlsplit(urljoin(base, address))
+    except ValueError:
+        return "an address that cannot be read"
+    return quote(f"{found.scheme}://{found.netloc.rpartition('@')[2]}{found.path}", safe="/:%[]@!$&'()*+,;=~")
