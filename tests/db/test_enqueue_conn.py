@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -139,3 +140,46 @@ async def test_a_connection_of_the_other_kind_is_refused(database: Database, tas
             task.using(aconn).enqueue(1)
     with pytest.raises(InvalidOption, match="conn is a str"):
         task.using("postgresql://").enqueue(1)
+
+
+async def test_a_pipeline_has_its_job_at_once_and_its_transaction(
+    database: Database, db: Session, task: Task[[int], None]
+) -> None:
+    with psycopg.connect(database.dsn) as conn, conn.pipeline():
+        conn.execute("select 1")
+        id = task.using(conn=conn).enqueue(1)
+        assert id is not None
+        assert state_of(db, id) is None
+        conn.commit()
+        assert state_of(db, id) == "ready"
+    async with await psycopg.AsyncConnection.connect(database.dsn) as aconn, aconn.pipeline():
+        await aconn.execute("select 1")
+        ids = [await task.using(conn=aconn).aenqueue(number) for number in (1, 2)]
+        await aconn.rollback()
+    assert [state_of(db, id) for id in ids if id] == [None, None]
+
+
+def test_a_pipeline_that_failed_before_says_so_and_enqueues_nothing(
+    database: Database, task: Task[[int], None]
+) -> None:
+    with psycopg.connect(database.dsn) as conn:
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            _enqueue_after(conn, "select 1/0", task)
+        conn.rollback()
+        assert conn.execute("select count(*) from wakeful.jobs").fetchone() == (0,)
+
+
+def test_a_pipeline_is_told_what_is_refused(database: Database, db: Session, task: Task[[int], None]) -> None:
+    once = task.using(dedup_key="k", dedup="raise")
+    with psycopg.connect(database.dsn, autocommit=True) as conn:
+        _enqueue_after(conn, "select 1", once)
+        with pytest.raises(DuplicateJob):
+            _enqueue_after(conn, "create table undone ()", once)
+    assert scalar(db, "select count(*) from wakeful.jobs") == 1
+    assert scalar(db, "select to_regclass('undone') is null")
+
+
+def _enqueue_after(conn: psycopg.Connection, statement: LiteralString, task: Task[[int], None]) -> None:
+    with conn.pipeline():
+        conn.execute(statement)
+        task.using(conn=conn).enqueue(1)

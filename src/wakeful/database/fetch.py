@@ -20,7 +20,7 @@ def fetch(conn: psycopg.Connection[Any], statement: Statement[T]) -> T:
     with psycopg.Cursor(conn, row_factory=tuple_row) as cursor:
         try:
             cursor.execute(statement.sql, statement.params, binary=True)
-            rows = cursor.fetchall() if cursor.description else []
+            rows = cursor.fetchall() if _may_have_rows(cursor) else []
         except psycopg.Error as error:
             raise translated(error, statement.sql) from error
     return statement.decode(rows)
@@ -31,10 +31,15 @@ async def afetch(conn: psycopg.AsyncConnection[Any], statement: Statement[T]) ->
     async with psycopg.AsyncCursor(conn, row_factory=tuple_row) as cursor:
         try:
             await cursor.execute(statement.sql, statement.params, binary=True)
-            rows = await cursor.fetchall() if cursor.description else []
+            rows = await cursor.fetchall() if _may_have_rows(cursor) else []
         except psycopg.Error as error:
             raise translated(error, statement.sql) from error
     return statement.decode(rows)
+
+
+def _may_have_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
+    # A caller's pipeline has no result until it is fetched, which asks the server for it and commits nothing.
+    return cursor.pgresult is None or cursor.description is not None
 
 
 def translated(error: psycopg.Error, asked: str = "") -> WakefulError | psycopg.Error:
