@@ -91,6 +91,17 @@ async def test_a_closed_connection_is_refused(database: Database) -> None:
             await arun_on(conn, ONE)
 
 
+@pytest.mark.parametrize("stack", [stacks.asyncpg_transaction, stacks.asyncpg_pool])
+async def test_a_connection_of_another_event_loop_is_refused_before_it_is_used(
+    database: Database, stack: stacks.Async
+) -> None:
+    async with stack(database) as conn:
+        with pytest.raises(InvalidOption, match=r"^conn belongs to another event loop\. Pass a connection"):
+            await asyncio.to_thread(asyncio.run, arun_on(conn, MAKE))
+        assert await arun_on(conn, ONE) == 1
+    assert not made(database)
+
+
 def test_another_database_system_is_refused() -> None:
     with create_engine("sqlite://").connect() as conn:
         with pytest.raises(InvalidOption, match="runs on sqlite"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
@@ -11,7 +12,7 @@ from wakeful.database.foreign.numbered import numbered
 from wakeful.database.foreign.stack import closed, wrong_kind
 from wakeful.database.sqlstates import ServerError, translate
 from wakeful.statements.statement import Statement
-from wakeful.values.errors import DatabaseUnavailable
+from wakeful.values.errors import DatabaseUnavailable, InvalidOption
 
 T = TypeVar("T")
 
@@ -25,6 +26,9 @@ async def arun(conn: object, statement: Statement[T]) -> T:
     """Run it in the connection's transaction; outside `async with conn.transaction()` it commits at once."""
     if not isinstance(conn, asyncpg.Connection | PoolConnectionProxy):
         raise wrong_kind(conn, "Pass a connection: `async with pool.acquire() as conn`.")
+    # Before anything is sent: asyncpg itself fails while it waits for the answer, when the job is there already.
+    if getattr(conn, "_loop", None) not in (None, asyncio.get_running_loop()):
+        raise InvalidOption("conn", "belongs to another event loop. Pass a connection that was made in this one.")
     text, values = numbered(statement)
     try:
         rows = await conn.fetch(text, *values)
