@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -111,3 +112,13 @@ def test_a_server_whose_memory_is_gone_is_made_anew(tmp_path: Path, monkeypatch:
     finally:
         stop(directory)
         shutil.rmtree(open_to_all)
+
+
+def test_without_pytests_cache_a_sentence_says_so(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    (tmp_path / "test_one.py").write_text("def test_one(database): ...")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tmp_path)]
+    env = {name: value for name, value in os.environ.items() if name not in ("WAKEFUL_TEST_DSN", "PYTEST_ADDOPTS")}
+    ended = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert "wakeful keeps its test server in pytest's cache: leave that on" in ended.stdout
+    assert "AttributeError" not in ended.stdout

@@ -97,6 +97,10 @@ def _embedded(config: pytest.Config) -> str:
 
 def _directory(config: pytest.Config, folder: str | None) -> Path:
     key = hashlib.sha256((folder or "").encode()).hexdigest()[:8]
-    if config.cache is None:
-        raise pytest.UsageError("wakeful keeps its test server in pytest's cache: leave that on.")
-    return config.cache.mkdir(f"wakeful-{key}")
+    # With `-p no:cacheprovider` pytest does not even set the attribute.
+    cache: pytest.Cache | None = getattr(config, "cache", None)
+    if cache is None:
+        raise pytest.UsageError(
+            "wakeful keeps its test server in pytest's cache: leave that on (no `-p no:cacheprovider`)."
+        )
+    return cache.mkdir(f"wakeful-{key}")
