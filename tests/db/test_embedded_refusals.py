@@ -7,13 +7,14 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.db.embedded_client import FAST, Client, runs, wait_until
+from tests.db.embedded_client import FAST, SOON_SECONDS, Client, runs, wait_until
 from wakeful.database import embedded
 from wakeful.database.embedded import binaries
 from wakeful.values.errors import EmbeddedServerError
@@ -107,6 +108,33 @@ def test_a_lost_password_file(tmp_path: Path) -> None:
         assert client.error == (
             f"{tmp_path}/password is missing: put it back, or remove the data with `wakeful db reset`."
         )
+
+
+def test_a_password_file_that_is_lost_while_the_server_runs(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        (tmp_path / "password").unlink()
+        with pytest.raises(EmbeddedServerError, match="password is missing: put it back, or remove the data with"):
+            embedded.status(tmp_path)
+        with pytest.raises(EmbeddedServerError, match="password is missing: put it back, or remove the data with"):
+            embedded.ensure(tmp_path)
+        assert embedded.reset(tmp_path)
+        assert not runs(client.pid)
+
+
+def test_a_state_file_that_is_lost_while_the_server_runs(tmp_path: Path) -> None:
+    """A server that goes on is not waited for: that would take a minute, to end in a sentence as well."""
+    with Client(tmp_path) as client:
+        (tmp_path / "server.json").unlink()
+        began = time.monotonic()
+        with Client(tmp_path) as other:
+            assert other.error == (
+                f"{tmp_path}/server.json is missing, and its server runs (process {client.pid}): "
+                "run `wakeful db stop`, and start again."
+            )
+        assert time.monotonic() - began < SOON_SECONDS / 2
+        assert embedded.stop(tmp_path)
+        with Client(tmp_path) as following:
+            assert runs(following.pid)
 
 
 def test_data_that_wakeful_did_not_make_is_not_removed(tmp_path: Path) -> None:

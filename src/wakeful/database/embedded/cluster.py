@@ -16,8 +16,11 @@ from pathlib import Path
 
 from wakeful.database.embedded.account import Account
 from wakeful.database.embedded.engine import Engine
+from wakeful.database.embedded.layout import Layout, no_password
 from wakeful.database.embedded.locks import try_hold
-from wakeful.database.embedded.state import replace_file, sync_folder
+from wakeful.database.embedded.postmaster import find_postmaster
+from wakeful.database.embedded.process import identify, lives, parent_of
+from wakeful.database.embedded.state import SUPERVISOR, replace_file, sync_folder
 
 ROLE = "wakeful"
 DATABASE = "wakeful"
@@ -60,6 +63,7 @@ def open_cluster(engine: Engine, settings: Mapping[str, str]) -> int:
     descriptor = os.open(layout.cluster, os.O_RDONLY | os.O_DIRECTORY)
     deadline = time.monotonic() + SECONDS_FOR_THE_LAST_SERVER_TO_END
     while not try_hold(descriptor):
+        _refuse_a_server_without_its_state(layout)
         if time.monotonic() > deadline:
             raise layout.error(
                 f"{layout.cluster} is open in a server that is slow to end, or out of sight in another "
@@ -83,7 +87,18 @@ def _check(engine: Engine) -> None:
             f"PostgreSQL {made_by}, or remove the data with `wakeful db reset`."
         )
     if not layout.password.exists():
-        raise layout.error(f"{layout.password} is missing: put it back, or remove the data with `wakeful db reset`.")
+        raise no_password(layout)
+
+
+def _refuse_a_server_without_its_state(layout: Layout) -> None:
+    """One that its supervisor still watches over does not end by itself: waiting for it would be in vain."""
+    running = None if layout.state.exists() else find_postmaster(layout)
+    supervisor = identify(parent_of(running.pid)) if running else None
+    if running and supervisor and lives(supervisor, SUPERVISOR):
+        raise layout.error(
+            f"{layout.state} is missing, and its server runs (process {running.pid}): run `wakeful db stop`, "
+            "and start again."
+        )
 
 
 def _create(engine: Engine, *, durable: bool) -> None:

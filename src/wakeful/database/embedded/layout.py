@@ -105,6 +105,11 @@ def full(directory: Path) -> EmbeddedServerError:
     )
 
 
+def no_password(layout: Layout) -> EmbeddedServerError:
+    """The sentence for a lost password: the server has only its hash."""
+    return layout.error(f"{layout.password} is missing: put it back, or remove the data with `wakeful db reset`.")
+
+
 def keep_log_small(log: Path) -> None:
     """Set a large log aside, in place of the one set aside before."""
     if log.exists() and log.stat().st_size > LARGEST_LOG_BYTES:

@@ -20,12 +20,13 @@ class Process:
 
 def identify(pid: int) -> Process | None:
     """The living process that has this number; None for none, and for a zombie."""
-    try:
-        # The command name, in parentheses, may contain anything: the fields begin after its last one.
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
+    fields = _fields(pid)
     return None if fields[0] in "ZX" else Process(pid, int(fields[19]))
+
+
+def parent_of(pid: int) -> int:
+    """The number of its parent; 0 if it has gone."""
+    return int(_fields(pid)[1])
 
 
 def lives(process: Process, word: str) -> bool:
@@ -58,3 +59,12 @@ def end(process: Process, word: str, signals: tuple[tuple[signal.Signals, float]
         return False
     finally:
         os.close(handle)
+
+
+def _fields(pid: int) -> list[str]:
+    """What the kernel says of it, from its state on; of one that has gone, that it is dead."""
+    try:
+        # The command name, in parentheses, may contain anything: the fields begin after its last one.
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return ["X", "0"]

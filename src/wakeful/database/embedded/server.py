@@ -73,7 +73,7 @@ def ensure(
             folder, version = str(found.folder), found.version
             request = Request(folder, version, start_lock, pinned, linger_seconds, settings or {})
             state = launch(layout, request)
-    return _server_of(layout, state)
+        return _server_of(layout, state)
 
 
 def release(directory: Path | None = None) -> None:

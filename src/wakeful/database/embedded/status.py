@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from wakeful.database.embedded.cluster import DATABASE, ROLE
-from wakeful.database.embedded.layout import Layout, is_there, locate
+from wakeful.database.embedded.layout import Layout, is_there, locate, no_password
 from wakeful.database.embedded.state import ServerState, running_state
 
 
@@ -40,7 +40,10 @@ def status(directory: Path | None = None) -> ServerStatus | None:
 
 def describe_server(layout: Layout, state: ServerState) -> ServerStatus:
     """The state with the addresses that follow from it."""
-    password = layout.password.read_text().strip()
+    try:
+        password = layout.password.read_text().strip()
+    except FileNotFoundError as error:
+        raise no_password(layout) from error
     sockets = quote(state.socket_directory, safe="")
     return ServerStatus(
         dsn=f"postgresql://{ROLE}:{password}@127.0.0.1:{state.port}/{DATABASE}",
