@@ -51,6 +51,15 @@ class Notes:
         self.progress: Mapping[str, object] | None = None
         self.counters: dict[str, float] = {}
 
+    def with_later(self, later: Notes) -> Notes:
+        """Both as one: the later progress, and counters added up."""
+        both = Notes()
+        both.progress = self.progress if later.progress is None else later.progress
+        both.counters = dict(self.counters)
+        for name, number in later.counters.items():
+            both.counters[name] = both.counters.get(name, 0) + number
+        return both
+
 
 class Attempt:
     """A job that is being run. `stop` tells its handler to end; the first reason given stands.

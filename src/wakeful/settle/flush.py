@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from wakeful.values.errors import WakefulError
-from wakeful.values.settlement import Completion, Ending, Refusal, Settlement
+from wakeful.values.settlement import Ending, Refusal, Settlement
 
-S = TypeVar("S", Completion, Ending)
+S = TypeVar("S")
 
 # Classes of SQLSTATE that tell of a conflict, a lack, a lock, an operator or a disk.
 _NOT_THE_ROW = frozenset(("40", "53", "55", "57", "58"))

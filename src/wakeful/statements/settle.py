@@ -7,7 +7,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from wakeful.statements.claim import completions
-from wakeful.statements.statement import Row, Statement
+from wakeful.statements.statement import Row, Statement, nothing
 from wakeful.values.settlement import Completion, Ending, Refusal
 
 
@@ -104,3 +104,21 @@ def settled_as(id: UUID, epoch: int, worker_id: UUID) -> Statement[bool]:
 
 def _refusals(rows: Sequence[Row]) -> list[Refusal]:
     return [Refusal(id, reason) for id, reason in rows]
+
+
+def notes(worker_id: UUID, told: Sequence[tuple[UUID, int, str | None, str | None]]) -> Statement[None]:
+    """Write progress and counters (JSON texts) on running jobs, each by id and epoch; the fence passes over others."""
+    ids, epochs, progress, counters = zip(*told, strict=True)
+    return Statement(
+        "select wakeful.note_1(%(worker_id)s::uuid, n.id, n.epoch, n.progress::jsonb, null, n.counters::jsonb)"
+        " from unnest(%(ids)s::uuid[], %(epochs)s::bigint[], %(progress)s::text[], %(counters)s::text[])"
+        " n(id, epoch, progress, counters)",
+        {
+            "worker_id": worker_id,
+            "ids": list(ids),
+            "epochs": list(epochs),
+            "progress": list(progress),
+            "counters": list(counters),
+        },
+        nothing,
+    )

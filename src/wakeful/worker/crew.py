@@ -50,6 +50,8 @@ class Crew:
         self._check: asyncio.TimerHandle | None = None
         self._alone: Callable[[], None] | None = None
         self._gathering: dict[tuple[str, int], deque[Job]] = {}
+        # Those that are full, or have waited as long as they should: the next slot is theirs.
+        self._ripe: set[tuple[str, int]] = set()
         # By the job's id, in bytes.
         self.running: dict[bytes, Attempt] = {}
         self.arounds: Sequence[Observer] = ()
@@ -77,6 +79,7 @@ class Crew:
         """The jobs that were held ready and are not started any more."""
         unstarted = self._held()
         self._gathering.clear()
+        self._ripe.clear()
         for lane in self._lanes.lanes:
             lane.waiting.clear()
             lane.gathering = 0
@@ -192,6 +195,8 @@ class Crew:
 
     def _free(self, lane: Lane) -> None:
         lane.running -= 1
+        if self._ripe and self._start_ripe(lane):
+            return
         if lane.waiting:
             self._staff(lane)
         elif lane.gathering:
@@ -223,8 +228,8 @@ class Crew:
         lane.gathering += 1
         if len(gathered) == 1:
             loop.call_later(handler.linger.total_seconds(), self._ripen, key, job)
-        if handler.batch is not None and len(gathered) >= handler.batch and lane.running < lane.slots:
-            self._start_batch(key, lane, loop)
+        if handler.batch is not None and len(gathered) >= handler.batch:
+            self._start_or_ripen(key, lane)
 
     def _key(self, job: Job, lane: Lane) -> tuple[str, int]:
         return job.task, self._lanes.lanes.index(lane)
@@ -233,8 +238,22 @@ class Crew:
         """The oldest of a batch has waited as long as it should."""
         gathered = self._gathering.get(key)
         lane = self._lanes.lanes[key[1]]
-        if gathered and gathered[0] is first and lane.running < lane.slots:
+        if gathered and gathered[0] is first:
+            self._start_or_ripen(key, lane)
+
+    def _start_or_ripen(self, key: tuple[str, int], lane: Lane) -> None:
+        if lane.running < lane.slots:
             self._start_batch(key, lane, asyncio.get_running_loop())
+        else:
+            self._ripe.add(key)
+
+    def _start_ripe(self, lane: Lane) -> bool:
+        index = self._lanes.lanes.index(lane)
+        keys = [key for key in self._ripe if key[1] == index and self._gathering.get(key)]
+        if keys:
+            oldest = min(keys, key=lambda key: self._gathering[key][0].started_at)
+            self._start_batch(oldest, lane, asyncio.get_running_loop())
+        return bool(keys)
 
     def _start_gathered(self, lane: Lane, loop: asyncio.AbstractEventLoop) -> None:
         """A slot came free: the batch that has waited longest for one takes it."""
@@ -244,6 +263,7 @@ class Crew:
             self._start_batch(min(keys, key=lambda key: self._gathering[key][0].started_at), lane, loop)
 
     def _start_batch(self, key: tuple[str, int], lane: Lane, loop: asyncio.AbstractEventLoop) -> None:
+        self._ripe.discard(key)
         gathered = self._gathering[key]
         size = min(len(gathered), self._handlers[key[0]].batch or 1)
         jobs = [gathered.popleft() for _ in range(size)]

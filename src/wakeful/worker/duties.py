@@ -98,7 +98,7 @@ async def gather_notes(crew: Crew, writer: Writer, alarm: Alarm) -> None:
     await asyncio.sleep(NOTES_EVERY)
     noted = [running for running in crew.running.values() if running.notes is not None]
     for running in noted:
-        writer.notes.append((running.job, running.take_notes()))
+        writer.note(running.job, running.take_notes())
     if noted:
         alarm.ring()
 

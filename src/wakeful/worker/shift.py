@@ -321,7 +321,7 @@ class Shift:
     def _ended(self, running: Attempt, outcome: Outcome) -> None:
         settlement = decide(running.job, outcome, running.handler.retry)
         if running.notes is not None:
-            self._writer.notes.append((running.job, running.take_notes()))
+            self._writer.note(running.job, running.take_notes(), last=True)
         if settlement is not None:
             self._writer.gathering.add(settlement)
         try:

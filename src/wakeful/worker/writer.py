@@ -9,7 +9,7 @@ from uuid import UUID
 from wakeful.database.line import AsyncLine
 from wakeful.payload import sanitise_json
 from wakeful.run.attempt import Notes
-from wakeful.settle.flush import flush_halving, in_place_of, is_the_rows_fault
+from wakeful.settle.flush import flush_halving, in_place_of
 from wakeful.settle.gather import Gathering
 from wakeful.statements import settle as settling
 from wakeful.values.job import Job
@@ -17,6 +17,8 @@ from wakeful.values.settlement import Completion, Ending, Refusal, Settlement
 from wakeful.worker.presence import Presence
 
 log = logging.getLogger("wakeful.worker")
+
+NOTES_AT_ONCE = 500
 
 
 class Writer:
@@ -26,7 +28,8 @@ class Writer:
         self._line = line
         self._presence = presence
         self.gathering = Gathering()
-        self.notes: list[tuple[Job, Notes]] = []
+        self.notes: dict[tuple[bytes, int], tuple[Job, Notes]] = {}
+        self._some_ended = False
         self.refused = 0
         self.unstorable = 0
 
@@ -77,21 +80,55 @@ class Writer:
             raise
         self._note_refusals(refusals)
 
+    def note(self, job: Job, notes: Notes, *, last: bool = False) -> None:
+        """Keep what a handler noted until it is written, with what is kept of the job already. `last`: it has ended."""
+        self._some_ended = self._some_ended or last
+        key = (job.key, job.epoch)
+        if key in self.notes:
+            notes = self.notes[key][1].with_later(notes)
+        self.notes[key] = (job, notes)
+
     async def write_notes(self) -> None:
-        """Before the settlement of its job: what is settled takes no more notes."""
+        """Before the settlement of its job: what is settled takes no more notes.
+
+        What is noted meanwhile by jobs that run on is left for the next time, or there might be no end to it.
+        """
         while self.notes:
-            job, notes = self.notes[0]
-            progress = None if notes.progress is None else sanitise_json(notes.progress)
-            counters = sanitise_json(notes.counters) if notes.counters else None
-            fence = (self._presence.worker_id, job.id, job.epoch)
-            try:
-                await self._line.run(settling.note(*fence, progress=progress, counters=counters))
-            # A number that is none, or too large: a note is not worth a worker.
-            except Exception as error:
-                if not is_the_rows_fault(error):
+            noted, self.notes, self._some_ended = self.notes, {}, False
+            rows = list(noted.values())
+            while rows:
+                try:
+                    await flush_halving(rows[:NOTES_AT_ONCE], self._write_notes, self._drop_note)
+                # Not a row's fault, or cancelled: they are written again.
+                except BaseException:
+                    self._put_back(rows)
                     raise
-                log.warning("note_dropped: job %s: %s", job.id, error, extra={"event": "note_dropped"})
-            self.notes.pop(0)
+                del rows[:NOTES_AT_ONCE]
+            if not self._some_ended:
+                return
+
+    def _put_back(self, rows: Sequence[tuple[Job, Notes]]) -> None:
+        for job, notes in rows:
+            later = self.notes.pop((job.key, job.epoch), None)
+            self.note(job, notes if later is None else notes.with_later(later[1]), last=True)
+
+    async def _write_notes(self, some: Sequence[tuple[Job, Notes]]) -> list[Refusal]:
+        told = [
+            (
+                job.id,
+                job.epoch,
+                None if notes.progress is None else sanitise_json(notes.progress),
+                sanitise_json(notes.counters) if notes.counters else None,
+            )
+            # In the order in which others lock several jobs.
+            for job, notes in sorted(some, key=lambda noted: noted[0].key)
+        ]
+        await self._line.run(settling.notes(self._presence.worker_id, told))
+        return []
+
+    def _drop_note(self, noted: tuple[Job, Notes], error: Exception) -> None:
+        """A number that is none, or too large: a note is not worth a worker."""
+        log.warning("note_dropped: job %s: %s", noted[0].id, error, extra={"event": "note_dropped"})
 
     def note_refused(self, ids: Sequence[UUID]) -> None:
         """These settlements did not pass the fence."""
