@@ -11,7 +11,7 @@ from uuid import UUID
 from wakeful.queue.script import Script, Sleep
 from wakeful.statements import operate
 from wakeful.statements.statement import Statement
-from wakeful.values.errors import WakefulError
+from wakeful.values.errors import DatabaseUnavailable, WakefulError
 
 AT_ONCE: Final = 200
 TRIES_ON_LOCKED_ROWS: Final = 20
@@ -60,9 +60,15 @@ def keep_to(rate: float | None, seen: int, began: float) -> Script[None]:
 
 
 def together(ids: Sequence[UUID], act: Act, refused: Refused) -> Script[int]:
-    """One statement for all of them; where it is refused, one for each, so that one bad job stops no other."""
+    """One statement for all of them; where it is refused, one for each, so that one bad job stops no other.
+
+    Without a database nothing is refused: DatabaseUnavailable is the caller's.
+    """
     try:
         return int((yield act(ids)))
+    except DatabaseUnavailable:
+        # It says nothing of these jobs: to pass them over would tell of an end that was not reached.
+        raise
     except WakefulError as error:
         if len(ids) == 1:
             refused(error)
