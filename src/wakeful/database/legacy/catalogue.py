@@ -11,8 +11,9 @@ from psycopg import sql
 from wakeful.values.errors import ConfigError
 from wakeful.values.legacy import LegacyTable
 
+# With its length: `character` alone is one letter, and a key that is cut to it finds no row, or another one.
 _COLUMNS: Final = """
-select a.attname, format_type(a.atttypid, null), a.attgenerated <> ''
+select a.attname, format_type(a.atttypid, a.atttypmod), a.attgenerated <> ''
 from pg_catalog.pg_attribute a
 where a.attrelid = %s::regclass and a.attnum > 0 and not a.attisdropped
 order by a.attnum

@@ -29,20 +29,27 @@ Query = tuple[sql.Composed, dict[str, Any]]
 
 
 def pick(found: Found, choice: Choice, after: str | None, limit: int) -> Query:
-    """Lock up to `limit` rows behind a key, in key order: each row's key, and its JSON as a legacy_row."""
-    mapping = found.mapping
-    params: dict[str, Any] = {"after": after, "limit": limit, "tasks": json.dumps(dict(mapping.tasks))}
-    params |= {word: list(mapping.states.get(word, ())) for word in ("waiting", "running", "completed", "dead")}
-    params |= {f"constant_{name}": value for name, value in mapping.constants.items()}
-    params |= {f"payload_{place}": name for place, name in enumerate(mapping.payload)}
-    params["claimed_before"] = choice.claimed_before
-    key = of_table(mapping.key)
+    """Lock up to `limit` rows behind a key, in key order; the answer is their keys."""
+    states = {word: list(found.mapping.states.get(word, ())) for word in ("waiting", "running", "completed", "dead")}
+    params: dict[str, Any] = {"after": after, "limit": limit, "claimed_before": choice.claimed_before, **states}
+    key = of_table(found.mapping.key)
     behind = sql.SQL("") if after is None else sql.SQL(" and {} > %(after)s::text::{}").format(key, found.key_type)
     query = sql.SQL(
-        "select {key}::text, jsonb_build_object({row})::text from {table} t where ({wanted}){behind}"
+        "select {key}::text from {table} t where ({wanted}){behind}"
         " order by {key} limit %(limit)s for update of t skip locked"
-    ).format(
-        key=key, row=_row(found), table=found.name, wanted=sql.SQL(" or ").join(_wanted(found, choice)), behind=behind
+    ).format(key=key, table=found.name, wanted=sql.SQL(" or ").join(_wanted(found, choice)), behind=behind)
+    return query, params
+
+
+def read(found: Found, keys: Sequence[str]) -> Query:
+    """The rows of these keys in key order, each its JSON as a legacy_row."""
+    mapping = found.mapping
+    params: dict[str, Any] = {"keys": list(keys), "tasks": json.dumps(dict(mapping.tasks))}
+    params |= {word: list(mapping.states.get(word, ())) for word in ("completed", "dead")}
+    params |= {f"constant_{name}": value for name, value in mapping.constants.items()}
+    params |= {f"payload_{place}": name for place, name in enumerate(mapping.payload)}
+    query = sql.SQL("select jsonb_build_object({row})::text from {table} t {where} order by {key}").format(
+        row=_row(found), table=found.name, where=_where_key(found), key=of_table(mapping.key)
     )
     return query, params
 
@@ -56,7 +63,7 @@ def count_states(found: Found) -> Query:
 def remove(found: Found, keys: Sequence[str]) -> Query | None:
     """Take the rows that have moved out of the old worker's sight; None where they are to stay as they are."""
     mapping = found.mapping
-    where = sql.SQL("where {} = any (%(keys)s::text[]::{}[])").format(of_table(mapping.key), found.key_type)
+    where = _where_key(found)
     match mapping.take:
         case "delete":
             return sql.SQL("delete from {} t {}").format(found.name, where), {"keys": list(keys)}
@@ -94,20 +101,24 @@ def restore(found: Found, originals: Sequence[str]) -> Query | None:
             return None
 
 
+def _where_key(found: Found) -> sql.Composed:
+    return sql.SQL("where {} = any (%(keys)s::text[]::{}[])").format(of_table(found.mapping.key), found.key_type)
+
+
 def _of(alias: str, columns: Sequence[sql.Identifier]) -> list[sql.Composed]:
     return [sql.SQL("{}.{}").format(quoted(alias), column) for column in columns]
 
 
 def _wanted(found: Found, choice: Choice) -> list[sql.Composable]:
     state = found.column("state")
-    conditions: list[sql.Composable] = [sql.SQL("{}::text = any (%(waiting)s)").format(state)]
+    conditions: list[sql.Composable] = [sql.SQL("{}::text = any (%(waiting)s::text[])").format(state)]
     if choice.finished:
-        conditions.append(sql.SQL("{}::text = any (%(completed)s || %(dead)s)").format(state))
+        conditions.append(sql.SQL("{}::text = any (%(completed)s::text[] || %(dead)s::text[])").format(state))
     if choice.claimed_before is not None:
         since = [one for name in ("claimed_at", "started_at", "created_at") if (one := found.column(name)) is not None]
         # A row that tells nothing of its claim has not aged.
         aged = sql.SQL("coalesce({}) <= %(claimed_before)s").format(sql.SQL(", ").join([*since, sql.SQL("null")]))
-        conditions.append(sql.SQL("({}::text = any (%(running)s) and {})").format(state, aged))
+        conditions.append(sql.SQL("({}::text = any (%(running)s::text[]) and {})").format(state, aged))
     return conditions
 
 

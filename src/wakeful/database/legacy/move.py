@@ -17,12 +17,9 @@ import psycopg
 
 from wakeful.database.fetch import fetch
 from wakeful.database.legacy.catalogue import Found
-from wakeful.database.legacy.compose import Choice, Query, count_states, pick, remove, restore
+from wakeful.database.legacy.compose import Choice, Query, count_states, pick, read, remove, restore
 from wakeful.statements import importing
 from wakeful.values.errors import ConfigError, InvalidOption, Refused
-
-Picked = tuple[str, str]
-"""A row's key, and the row as JSON."""
 
 # What is wrong with a row, as opposed to with the server or the connection.
 _UNFIT = (psycopg.DataError, psycopg.IntegrityError, InvalidOption, Refused)
@@ -48,12 +45,15 @@ def move(
     """Batch after batch, to the end of the table, and again while a pass moves as much as a batch.
 
     A pass goes by the key once, so a row that is locked, too young or refused stops nothing. Without `keep` one batch
-    is tried and undone.
+    is tried and undone. ConfigError when a page ends where another one did: such keys would go round for ever.
     """
     moved = size
     while moved >= size:
-        moved, after = 0, None
+        moved, after, ends = 0, None, set[str]()
         while (batch := _move_batch(conn, found, choice, after, size, keep)).last is not None:
+            if batch.last in ends:
+                raise ConfigError("key", _goes_round(found, batch.last))
+            ends.add(batch.last)
             moved, after = moved + batch.moved, batch.last
             yield batch
             if not keep:
@@ -88,31 +88,38 @@ def _move_batch(
     refused: dict[str, str] = {}
     with _batch(conn, found) as transaction:
         query, params = pick(found, choice, after, size)
-        rows: list[Picked] = conn.execute(query, params).fetchall()
-        arrived = _take_in(conn, found.mapping.source, rows, refused)
+        keys: list[str] = [key for (key,) in conn.execute(query, params).fetchall()]
+        arrived = _take_in(conn, found, keys, refused)
         if arrived and (removal := remove(found, [one.key for one in arrived])):
             _change(conn, removal)
         if not keep:
             raise psycopg.Rollback(transaction)
-    last = rows[-1][0] if rows else None
-    return Batch(last, Counter(one.action for one in arrived), tuple(refused.items()))
+    return Batch(keys[-1] if keys else None, Counter(one.action for one in arrived), tuple(refused.items()))
 
 
 def _take_in(
-    conn: psycopg.Connection[Any], source: str, rows: Sequence[Picked], refused: dict[str, str]
+    conn: psycopg.Connection[Any], found: Found, keys: Sequence[str], refused: dict[str, str]
 ) -> list[importing.Arrival]:
-    """Make jobs of the rows; halves them to find one that cannot be a job."""
-    if not rows:
+    """Make jobs of the rows; halves them to find one that cannot be read, or cannot be a job."""
+    if not keys:
         return []
     try:
         with conn.transaction():
-            return fetch(conn, importing.import_rows(source, [row for _, row in rows]))
+            rows = [row for (row,) in conn.execute(*read(found, keys)).fetchall()]
+            if len(rows) < len(keys):
+                raise InvalidOption("key", "does not read back as it is written: name one of another type.")
+            return fetch(conn, importing.import_rows(found.mapping.source, rows))
     except _UNFIT as error:
-        if len(rows) == 1:
-            refused[rows[0][0]] = str(error).strip().partition("\n")[0]
+        if len(keys) == 1:
+            refused[keys[0]] = str(error).strip().partition("\n")[0]
             return []
-    half = len(rows) // 2
-    return [*_take_in(conn, source, rows[:half], refused), *_take_in(conn, source, rows[half:], refused)]
+    half = len(keys) // 2
+    return [*_take_in(conn, found, keys[:half], refused), *_take_in(conn, found, keys[half:], refused)]
+
+
+def _goes_round(found: Found, last: str) -> str:
+    told = ".".join(found.mapping.table)
+    return f"{found.mapping.key} of {told} leads from {last} back to it. Name a key that reads back as it is written."
 
 
 @contextmanager
