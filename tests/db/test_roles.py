@@ -33,7 +33,7 @@ OPERATING = {
     *("cancel", "cancel_many", "requeue", "retry_now", "bury", "acknowledge", "purge", "cleanup"),
     *("pause_queue", "resume_queue", "pause_task", "resume_task", "switch_task"),
     *("add_schedule", "change_schedule", "remove_schedule", "pause_schedule", "resume_schedule", "run_schedule"),
-    *("import_rows", "return_rows"),
+    *("import_rows", "return_rows", "kept_rows"),
     *("trip_breaker", "reset_breaker", "set_breaker", "set_task_policy", "set_queue_policy"),
 }
 READING = {

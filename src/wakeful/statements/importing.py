@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -25,8 +25,11 @@ select i.legacy_key, i.job_id, i.action from wakeful.import_rows(%(source)s::tex
 """
 
 _RETURN: Final = """
-select r.original::text from wakeful.return_rows(%(source)s::text, %(want)s::integer, %(actor)s::text) r
+select r.legacy_key, r.original::text
+from wakeful.return_rows(%(source)s::text, %(want)s::integer, %(actor)s::text, %(but)s::text[]) r
 """
+
+_KEPT: Final = "select k.reason, k.rows from wakeful.kept_rows(%(source)s::text) k"
 
 
 def import_rows(source: str, rows: Sequence[str]) -> Statement[list[Arrival]]:
@@ -38,10 +41,15 @@ def import_rows(source: str, rows: Sequence[str]) -> Statement[list[Arrival]]:
     return Statement(_IMPORT, {"source": source, "rows": f"[{','.join(rows)}]"}, decode)
 
 
-def return_rows(source: str, want: int, actor: str | None) -> Statement[list[str]]:
-    """Take back up to `want` jobs that were never started; the answer is their rows as they were, as JSON."""
-    params = {"source": source, "want": want, "actor": actor}
-    return Statement(_RETURN, params, lambda found: [original for (original,) in found])
+def return_rows(source: str, want: int, actor: str | None, but: Collection[str]) -> Statement[list[tuple[str, str]]]:
+    """Take back up to `want` jobs that were never started, but for these keys; the answer is keys, and rows as JSON."""
+    params = {"source": source, "want": want, "actor": actor, "but": list(but)}
+    return Statement(_RETURN, params, lambda found: [(key, original) for key, original in found])
+
+
+def kept_rows(source: str) -> Statement[dict[str, int]]:
+    """How many rows do not go back: started, joined, shared or changed."""
+    return Statement(_KEPT, {"source": source}, lambda found: dict(tuple(row) for row in found))
 
 
 def moment_before(age: timedelta) -> Statement[datetime]:

@@ -7,7 +7,7 @@ loses nothing, and whoever goes on, doubles nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -39,6 +39,14 @@ class Batch:
         return self.actions.total() - self.actions["known"]
 
 
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """How many rows a batch has put back, and which it could not."""
+
+    moved: int
+    refused: Mapping[str, str]
+
+
 def move(
     conn: psycopg.Connection[Any], found: Found, choice: Choice, size: int, *, keep: bool = True
 ) -> Iterator[Batch]:
@@ -60,16 +68,28 @@ def move(
                 return
 
 
-def move_back(conn: psycopg.Connection[Any], found: Found, size: int, actor: str | None) -> Iterator[int]:
-    """Return what was never started, batch after batch; yields how many rows."""
+def move_back(conn: psycopg.Connection[Any], found: Found, size: int, actor: str | None) -> Iterator[Returned]:
+    """Return what was never started, batch after batch.
+
+    A row that the table does not take back is named, and its job stays: the batch is undone and done without it.
+    """
+    passed_over = set[str]()
     while True:
-        with _batch(conn, found):
-            originals = fetch(conn, importing.return_rows(found.mapping.source, size, actor))
-            if originals and (query := restore(found, originals)):
-                _change(conn, query)
-        if not originals:
+        refused: dict[str, str] = {}
+        with _batch(conn, found) as transaction:
+            rows = fetch(conn, importing.return_rows(found.mapping.source, size, actor, passed_over))
+            _put_back(conn, found, rows, refused)
+            if refused:
+                raise psycopg.Rollback(transaction)
+        passed_over |= refused.keys()
+        if not rows:
             return
-        yield len(originals)
+        yield Returned(0 if refused else len(rows), refused)
+
+
+def kept(conn: psycopg.Connection[Any], found: Found) -> dict[str, int]:
+    """How many rows do not go back, by the reason."""
+    return fetch(conn, importing.kept_rows(found.mapping.source))
 
 
 def states(conn: psycopg.Connection[Any], found: Found) -> dict[str, int]:
@@ -122,6 +142,28 @@ def _goes_round(found: Found, last: str) -> str:
     return f"{found.mapping.key} of {told} leads from {last} back to it. Name a key that reads back as it is written."
 
 
+def _put_back(
+    conn: psycopg.Connection[Any], found: Found, rows: Sequence[tuple[str, str]], refused: dict[str, str]
+) -> None:
+    """Write the rows as they were; halves them to find one that the table does not take."""
+    if not rows or (query := restore(found, [original for _, original in rows])) is None:
+        return
+    try:
+        with conn.transaction():
+            written = _change(conn, query)
+            # An insert may be led elsewhere by a trigger; a row that is to be marked is there, or is lost.
+            if found.mapping.take == "mark" and written < len(rows):
+                raise InvalidOption("key", "has no row any more: there is nothing to give it back to.")
+            return
+    except _UNFIT as error:
+        if len(rows) == 1:
+            refused[rows[0][0]] = str(error).strip().partition("\n")[0]
+            return
+    half = len(rows) // 2
+    _put_back(conn, found, rows[:half], refused)
+    _put_back(conn, found, rows[half:], refused)
+
+
 @contextmanager
 def _batch(conn: psycopg.Connection[Any], found: Found) -> Iterator[psycopg.Transaction]:
     """A transaction in which times without a zone are read as the mapping says."""
@@ -133,6 +175,6 @@ def _batch(conn: psycopg.Connection[Any], found: Found) -> Iterator[psycopg.Tran
         yield transaction
 
 
-def _change(conn: psycopg.Connection[Any], query: Query) -> None:
+def _change(conn: psycopg.Connection[Any], query: Query) -> int:
     text, params = query
-    conn.execute(text, params)
+    return conn.execute(text, params).rowcount

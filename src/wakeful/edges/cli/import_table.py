@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from wakeful.edges.importing.run import Importer, Report
 
 REFUSALS_SHOWN = 10
+KEPT_BECAUSE = {
+    "started": "started or over",
+    "joined": "part of jobs that came from elsewhere",
+    "shared": "joined by rows of another source",
+    "changed": "changed since",
+}
 
 
 @click.command("import")
@@ -99,7 +105,8 @@ def _sentence(report: Report, options: dict[str, Any]) -> str:
     rows = f"{report.moved:,} {'row' if report.moved == 1 else 'rows'}"
     left = ", ".join(f"{count:,} {word}" for word, count in report.left.items()) or "no row"
     if options["back"]:
-        return f"{rows} returned to {report.source}. The table has {left}."
+        kept = ", ".join(f"{count:,} {KEPT_BECAUSE[reason]}" for reason, count in report.kept.items())
+        return f"{rows} returned to {report.source}. The table has {left}.{f' Kept here: {kept}.' if kept else ''}"
     done = "would be moved of the first batch" if options["dry_run"] else "moved"
     told = ", ".join(f"{count:,} {name}" for name, count in sorted(report.actions.items()) if count)
     return f"{rows} of {report.source} {done}{f' ({told})' if told else ''}. The table has {left}."

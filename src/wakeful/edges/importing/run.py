@@ -14,7 +14,7 @@ import psycopg
 from wakeful.database.connect import connect
 from wakeful.database.legacy.catalogue import Found, look_up
 from wakeful.database.legacy.compose import Choice
-from wakeful.database.legacy.move import Batch, moment_before, move, move_back, states
+from wakeful.database.legacy.move import Batch, kept, moment_before, move, move_back, states
 from wakeful.database.migrations import check_compatible
 from wakeful.database.session import Database
 from wakeful.values.legacy import LegacyTable
@@ -32,6 +32,8 @@ class Report:
     actions: Counter[str] = field(default_factory=Counter)
     refused: dict[str, str] = field(default_factory=dict)
     left: dict[str, int] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)
+    """What did not go back, by the reason."""
 
     def add(self, batch: Batch) -> None:
         """Count a batch."""
@@ -43,7 +45,8 @@ class Report:
         """As one document."""
         refused = [{"key": key, "problem": problem} for key, problem in self.refused.items()]
         counts = {name: self.actions[name] for name in ACTIONS}
-        return {"source": self.source, "moved": self.moved, **counts, "refused": refused, "left": self.left}
+        about = {"refused": refused, "left": self.left, "kept": self.kept}
+        return {"source": self.source, "moved": self.moved, **counts, **about}
 
 
 class Importer:
@@ -73,8 +76,10 @@ class Importer:
 
     def back(self, actor: str | None = None) -> Report:
         """Return what was never started to the table."""
-        for count in move_back(self._conn, self._found, self._size, actor):
-            self.report.moved += count
+        for batch in move_back(self._conn, self._found, self._size, actor):
+            self.report.moved += batch.moved
+            self.report.refused.update(batch.refused)
+        self.report.kept = kept(self._conn, self._found)
         self.report.left = states(self._conn, self._found)
         return self.report
 

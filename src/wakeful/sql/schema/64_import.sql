@@ -4,15 +4,17 @@
 --   start left at least. What cannot be a job fails the call as a whole; the caller halves the set to find it.
 -- The rows themselves are read and removed by the caller, under the caller's own rights, in the same transaction.
 -- Locks: ledger rows in key order, waiting for an importer that has just taken the same row; as in enqueue_rows; going
---   back locks jobs, skipping locked ones.
+--   back locks the ledger against importers, who could join what goes, and jobs, skipping locked ones.
 
--- What has come from where. `epoch` is the job's at its import: a job that still has it was never started here.
+-- What has come from where. `epoch` is the job's at its import: a job that still has it was never started here. `asked` is
+-- what it was asked to be, as a digest: a job that has another one was changed since. Null for what made no waiting job.
 create table wakeful.imported (
     source      text        not null,
     legacy_key  text        not null,
     job_id      uuid        not null,
     joined      boolean     not null default false,
     epoch       bigint      not null,
+    asked       text,
     imported_at timestamptz not null,
     original    jsonb       not null,
     constraint imported_pkey primary key (source, legacy_key)
@@ -44,6 +46,12 @@ create function wakeful.legacy_payload(payload jsonb) returns jsonb
     language sql immutable parallel safe
     return coalesce(case pg_catalog.jsonb_typeof(payload)
         when 'string' then (payload #>> '{}')::jsonb when 'null' then null else payload end, '{}');
+
+-- A digest of what a job is asked to be, which its way through the queue leaves as it is.
+create function wakeful.asked_of(job wakeful.job) returns text
+    language sql stable parallel safe
+    return pg_catalog.md5(pg_catalog.jsonb_build_array((job).queue, (job).payload, (job).metadata, (job).rank, (job).max_attempts,
+        extract(epoch from (job).run_at), extract(epoch from (job).expires_at))::text);
 
 -- Takes the rows of a source that the ledger does not have, and returns what became of each: inserted, joined (a live job
 -- has its dedup_key), completed, dead, or known (it was imported before).
@@ -151,6 +159,9 @@ begin
         -- Only now: a parent may have joined a job that is there.
         parent_id = wakeful.imported_parent(import_waiting.source, l), attempts = wakeful.imported_attempts(l, at)
     from unnest(legacy) l where j.id = l.id;
+    update wakeful.imported i set asked = wakeful.asked_of(j)
+    from unnest(legacy) l join wakeful.job j on j.id = l.id
+    where i.source = import_waiting.source and i.legacy_key = l.key and not i.joined;
     return query
     select l.key, m.id, case when m.id = l.id then 'inserted' else 'joined' end
     from jsonb_to_recordset(made) m(place integer, id uuid) join unnest(legacy) l on l.place = m.place;
@@ -205,9 +216,21 @@ begin atomic
     select wakeful.day_of(k.died_at), k.task, 4, count(*) from kept k group by 1, 2;
 end;
 
+-- Why a job does not go back to a source, by the row that `made` it; null for one that does: it waits as it was imported.
+create function wakeful.kept_because(source text, job wakeful.job, made wakeful.imported) returns text
+    language sql stable
+    return case
+        when (job).id is null then 'started'
+        when (made).source is distinct from kept_because.source then 'joined'
+        when (job).state = 2 or (job).epoch <> (made).epoch then 'started'
+        when exists (select from wakeful.imported o where o.job_id = (job).id and o.source <> kept_because.source) then 'shared'
+        when wakeful.asked_of(job) <> (made).asked then 'changed'
+    end;
+
 -- Takes back up to `want` jobs of a source that were never started here: each is cancelled, its rows leave the ledger and are
--- returned as they were, for the caller to put them back in the same transaction. What has begun stays.
-create function wakeful.return_rows(source text, want integer, actor text default null)
+-- returned as they were, for the caller to put them back in the same transaction. What has begun stays, and what was changed
+-- since, and what rows of another source have joined. Jobs that come from the keys in `but` are passed over.
+create function wakeful.return_rows(source text, want integer, actor text default null, but text[] default '{}')
     returns table (legacy_key text, job_id uuid, original jsonb)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
@@ -216,15 +239,20 @@ as $$
 #variable_conflict use_column
 declare
     at constant timestamptz := wakeful.now();
+    spared uuid[];
     ids uuid[];
 begin
     perform wakeful.check_name('source', return_rows.source);
     if return_rows.want is null or return_rows.want < 0 then
         perform wakeful.refuse('WF003', 'want is missing or negative', 'Give how many rows to take back.');
     end if;
+    lock table wakeful.imported in share row exclusive mode;
+    spared := array(
+        select i.job_id from wakeful.imported i where i.source = return_rows.source and i.legacy_key = any (return_rows.but));
     ids := array(
         select j.id from wakeful.imported i join wakeful.job j on j.id = i.job_id
         where i.source = return_rows.source and not i.joined and j.state < 2 and j.epoch = i.epoch
+            and wakeful.kept_because(return_rows.source, j, i) is null and j.id <> all (spared)
         order by j.id limit return_rows.want for update of j skip locked);
     perform wakeful.retire_cancelled(array(
         select row(i.id, 'cancelled', null, 'returned to ' || return_rows.source, null, null, true)::wakeful.ended_attempt
@@ -237,3 +265,18 @@ begin
     returning i.legacy_key, i.job_id, i.original;
 end
 $$;
+
+-- How many rows of a source return_rows leaves here, and why: started (or over), joined (their job is another's, or was here
+-- before), shared (rows of another source have joined their job), or changed (what is asked of it is not what was imported).
+create function wakeful.kept_rows(source text) returns table (reason text, rows bigint)
+    language sql stable security definer
+    set search_path = pg_catalog, pg_temp
+begin atomic
+    select k.reason, count(*) from (
+        select wakeful.kept_because(kept_rows.source, j, m) as reason
+        from wakeful.imported i
+        left join wakeful.imported m on m.job_id = i.job_id and not m.joined
+        left join wakeful.job j on j.id = i.job_id
+        where i.source = kept_rows.source
+    ) k where k.reason is not null group by 1 order by 1;
+end;

@@ -25,7 +25,7 @@ begin
                 'expire', 'make_days', 'drop_days', 'fold_tally', 'fire_1', 'declare_schedules_1']),
             ('viewer', 'execute', 'function', array['stats', 'find_jobs', 'search_jobs']),
             ('viewer', 'select', 'table', array['imports']),
-            ('operator', 'execute', 'function', array['import_rows', 'return_rows']),
+            ('operator', 'execute', 'function', array['import_rows', 'return_rows', 'kept_rows']),
             ('viewer', 'select', 'table', array['jobs', 'dead_letters', 'queue_health', 'queues', 'workers', 'controls', 'audits', 'schedules', 'breakers', 'policies']),
             ('worker', 'execute', 'function', array['fold_metrics', 'roll_metrics', 'tell_1', 'watch_1', 'health', 'vitals', 'depths']),
             ('viewer', 'execute', 'function', array['health', 'vitals', 'depths', 'explain', 'task_metrics', 'metrics_summary']),
