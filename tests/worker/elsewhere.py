@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -54,3 +55,13 @@ def told(word: str) -> Any:
         case "cancel":
             return Cancel(word)
     return {"a": object()}
+
+
+@app.task(name="elsewhere.interrupts", executor="process")
+def interrupts() -> bool:
+    return signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
+@app.task(name="elsewhere.no_number", executor="process", retry=Fixed(0))
+def no_number() -> float:
+    return float("nan")

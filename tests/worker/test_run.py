@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -13,7 +15,7 @@ import pytest
 
 from tests.sessions import Session
 from tests.worker import elsewhere
-from tests.worker.work import comes_to, starting
+from tests.worker.work import comes_to, shift_of, soon, starting
 from wakeful.app import Wakeful
 from wakeful.observe.observer import Observer, Tell
 from wakeful.run.context import Context, SyncContext
@@ -347,3 +349,24 @@ async def test_an_observers_own_mistake_around_a_handler_neither_hangs_the_job_n
         for _ in range(2):
             died = await comes_to(db, await t.aenqueue(), "dead")
             assert died["last_error_message"] == "observed too closely"
+
+
+async def test_a_process_leaves_interrupts_to_the_worker(db: Session, database: Database) -> None:
+    async with elsewhere.app_on(database.dsn) as app, starting(app):
+        assert (await comes_to(db, await elsewhere.interrupts.aenqueue(), "completed"))["result"] is True
+
+
+async def test_a_result_that_is_no_json_is_final_in_a_process_too(db: Session, database: Database) -> None:
+    async with elsewhere.app_on(database.dsn) as app, starting(app):
+        died = await comes_to(db, await elsewhere.no_number.aenqueue(), "dead")
+        assert (died["attempt"], died["last_error_code"]) == (1, "PayloadError")
+
+
+async def test_a_process_that_was_killed_while_it_was_idle_costs_no_job(db: Session, database: Database) -> None:
+    async with elsewhere.app_on(database.dsn) as app, starting(app) as worker:
+        double = elsewhere.pid_and_double.using(max_attempts=1)
+        first = await comes_to(db, await double.aenqueue(1), "completed")
+        [idle] = shift_of(worker)._places._idle_processes
+        os.kill(first["result"]["pid"], signal.SIGKILL)
+        await soon(lambda: bool(idle._broken))
+        assert (await comes_to(db, await double.aenqueue(2), "completed"))["result"]["double"] == 4
