@@ -181,3 +181,24 @@ def test_on_a_terminal_lines_are_for_people_and_closing_it_ends_the_worker(datab
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     with session(database.dsn) as db:
         assert query(db, "select * from wakeful.workers") == []
+
+
+def test_sigterm_after_sighup_ends_it_for_good_and_what_runs_is_finished(database: Database, folder: Path) -> None:
+    with session(database.dsn) as db:
+        enqueue(db, "slow", {"seconds": 2})
+    with running("worker", "shop:app", folder=folder, dsn=database.dsn) as worker:
+        wait_until(lambda: started(folder) == 1)
+        for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM):
+            worker.send(number)
+            # Each by itself: two of a kind that are not seen to yet are one.
+            wait_until(lambda: not pending(worker.pid))
+        assert worker.ended() == 0
+        assert len(worker.events("worker_started")) == 1
+    with session(database.dsn) as db:
+        assert query(db, "select state, epoch from wakeful.jobs") == [{"state": "completed", "epoch": 1}]
+
+
+def pending(pid: int) -> bool:
+    """Whether a signal waits to be delivered to the process."""
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return any(int(line.split()[1], 16) for line in status if line.startswith(("SigPnd", "ShdPnd")))
