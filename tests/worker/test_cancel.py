@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.sessions import Session, value
-from tests.worker.work import comes_to, heard, report, soon, starting, working
+from tests.worker.work import comes_to, heard, report, shift_of, soon, starting, working
 from wakeful.app import Wakeful
 from wakeful.run.context import Context, SyncContext
 from wakeful.testing import Database
@@ -135,3 +135,29 @@ async def test_a_job_that_is_held_ready_never_starts(app: Wakeful, db: Session) 
         go.set()
         await comes_to(db, ids[5], "completed")
     assert sorted(started) == [0, 1, 2, 4, 5]
+
+
+async def test_a_job_is_cancelled_while_its_worker_is_being_recycled(app: Wakeful, db: Session) -> None:
+    started, told = asyncio.Event(), asyncio.Event()
+
+    @app.task(name="long")
+    async def long() -> None:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            told.set()
+            raise
+
+    @app.task(name="quick")
+    async def quick() -> None: ...
+
+    id = await long.aenqueue()
+    async with starting(app, concurrency=2, max_jobs=1) as worker:
+        await started.wait()
+        await comes_to(db, await quick.aenqueue(), "completed")
+        await soon(lambda: shift_of(worker)._loop.stopping)
+        assert value(db, "cancel", id=id) == "requested"
+        async with asyncio.timeout(10):
+            await told.wait()
+        await comes_to(db, id, "cancelled")

@@ -162,7 +162,8 @@ class Loop:
         if endings := self._writer.gathering.take_endings():
             await self._writer.settle(endings)
             return True
-        if now >= self._pulse_at and not self.stopping:
+        # One that is stopping takes nothing, but those that still run may have been cancelled.
+        if now >= self._pulse_at and (not self.stopping or self.crew.running):
             await self._pulse(now)
             return True
         done = self._writer.gathering.take_done()
