@@ -86,8 +86,9 @@ def test_limits_count_jobs_and_look_at_the_size_once_a_second() -> None:
     assert [limits.reached(number) for number in (0, 4, 5)] == [None, None, "max_jobs"]
     assert looks == [10.0]
     now = 11.0
-    limits.reached(0)
+    limits.reached(1)
     assert looks == [10.0, 11.0]
-    assert Limits(None, 99, size, lambda: now).reached(0) == "max_rss"
+    assert Limits(None, 99, size, lambda: now).reached(1) == "max_rss"
+    assert Limits(None, 99, size, lambda: now).reached(0) is None
     assert Limits(None, None).reached(10**9) is None
     assert resident_bytes() > 1024 * 1024

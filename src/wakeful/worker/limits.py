@@ -44,7 +44,8 @@ class Limits:
         """The limit that is reached, if one is."""
         if self._max_jobs is not None and processed >= self._max_jobs:
             return "max_jobs"
-        if self._max_bytes is not None and (now := self._clock()) >= self._look_at:
+        # One that is too large before it has run anything would be so again, and nothing would ever run.
+        if self._max_bytes is not None and processed and (now := self._clock()) >= self._look_at:
             self._look_at = now + LOOK_EVERY
             if self._size() >= self._max_bytes:
                 return "max_rss"
