@@ -191,9 +191,9 @@ class Play:
         assert _is_like(printed, wanted), f"it prints\n{printed}"
 
     def _overhear(self, wanted: str) -> None:
-        """Wait until what runs in the background has printed this since the last time."""
+        """Wait until what runs in the background has printed this since the last time, and maybe more before."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not _is_like(told := self._terminal.read_text()[self._overheard :], wanted):
+        while not _is_like(told := self._terminal.read_text()[self._overheard :], f"…{wanted}"):
             assert time.monotonic() < deadline, f"the terminal shows\n{told}"
             time.sleep(0.05)
         self._overheard += len(told)

@@ -144,7 +144,7 @@ async def test_a_job_is_cancelled_while_its_worker_is_being_recycled(app: Wakefu
     async def long() -> None:
         started.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             told.set()
             raise
