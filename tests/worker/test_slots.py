@@ -224,3 +224,41 @@ async def test_what_many_handlers_note_is_written_together(app: Wakeful, db: Ses
         written: Sequence[str] = [sql for sql in statements if "note_1" in sql]
     # One for each of a few rounds, not one for each of forty jobs.
     assert len(written) < 20
+
+
+async def test_what_a_job_noted_while_others_were_written_is_written_before_it_is_settled(
+    app: Wakeful, db: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted, go = asyncio.Event(), asyncio.Event()
+
+    @app.task(name="first")
+    async def first(ctx: Context) -> None:
+        ctx.count("n")
+        await go.wait()
+
+    @app.task(name="second")
+    async def second(ctx: Context) -> None:
+        await noted.wait()
+        ctx.count("n", 7)
+        await go.wait()
+
+    async with starting(app, concurrency=2) as worker:
+        shift = shift_of(worker)
+        run = shift._line.run
+
+        async def while_it_is_written(statement: Any) -> Any:
+            if "note_1" in statement.sql and not go.is_set():
+                # The other one notes, that is gathered, and it ends, all before this is answered.
+                noted.set()
+                await soon(lambda: any(one.notes for one in shift._crew.running.values()))
+                for running in list(shift._crew.running.values()):
+                    if running.notes is not None:
+                        shift._writer.note(running.job, running.take_notes())
+                go.set()
+                await soon(lambda: not shift._crew.running)
+            return await run(statement)
+
+        monkeypatch.setattr(shift._line, "run", while_it_is_written)
+        ids = [await second.aenqueue(), await first.aenqueue()]
+        told = [(await comes_to(db, id, "completed"))["counters"] for id in ids]
+    assert told == [{"n": 7}, {"n": 1}]

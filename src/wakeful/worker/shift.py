@@ -321,7 +321,9 @@ class Shift:
     def _ended(self, running: Attempt, outcome: Outcome) -> None:
         settlement = decide(running.job, outcome, running.handler.retry)
         if running.notes is not None:
-            self._writer.note(running.job, running.take_notes(), last=True)
+            self._writer.note(running.job, running.take_notes())
+        if self._writer.notes:
+            self._writer.ends(running.job)
         if settlement is not None:
             self._writer.gathering.add(settlement)
         try:

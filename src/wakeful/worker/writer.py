@@ -80,13 +80,17 @@ class Writer:
             raise
         self._note_refusals(refusals)
 
-    def note(self, job: Job, notes: Notes, *, last: bool = False) -> None:
-        """Keep what a handler noted until it is written, with what is kept of the job already. `last`: it has ended."""
-        self._some_ended = self._some_ended or last
+    def note(self, job: Job, notes: Notes) -> None:
+        """Keep what a handler noted until it is written, with what is kept of the job already."""
         key = (job.key, job.epoch)
         if key in self.notes:
             notes = self.notes[key][1].with_later(notes)
         self.notes[key] = (job, notes)
+
+    def ends(self, job: Job) -> None:
+        """It is about to be settled: if notes of it are kept, whenever they came, they are written before that."""
+        if (job.key, job.epoch) in self.notes:
+            self._some_ended = True
 
     async def write_notes(self) -> None:
         """Before the settlement of its job: what is settled takes no more notes.
@@ -110,7 +114,8 @@ class Writer:
     def _put_back(self, rows: Sequence[tuple[Job, Notes]]) -> None:
         for job, notes in rows:
             later = self.notes.pop((job.key, job.epoch), None)
-            self.note(job, notes if later is None else notes.with_later(later[1]), last=True)
+            self.note(job, notes if later is None else notes.with_later(later[1]))
+        self._some_ended = True
 
     async def _write_notes(self, some: Sequence[tuple[Job, Notes]]) -> list[Refusal]:
         told = [
