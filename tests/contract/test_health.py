@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+import psycopg
 
 from tests.sessions import INVALID, Session, call, query, refusal, shift_clock, value
 from tests.verbs import claim, complete, enqueue, fail, register, started, worker_claim
+from wakeful.testing import Database
 
 
 def health(db: Session, **limits: object) -> dict[str, Any]:
@@ -102,6 +106,20 @@ def test_vitals_name_who_holds_the_oldest_snapshot(db: Session, other: Session) 
         holder = value(db, "vitals")["oldest_snapshot"]
     assert holder["pid"] == other.info.backend_pid
     assert (holder["application_name"], holder["state"]) == ("the culprit", "idle in transaction")
+
+
+def test_who_is_only_connecting_holds_no_snapshot_of_ours(db: Session, kept_database: Database) -> None:
+    elsewhere = psycopg.conninfo.make_conninfo(kept_database.dsn, dbname="postgres")
+
+    def connect() -> None:
+        for _ in range(30):
+            psycopg.connect(elsewhere).close()
+
+    with ThreadPoolExecutor(1) as pool:
+        others = pool.submit(connect)
+        while not others.done():
+            assert value(db, "vitals")["oldest_snapshot"] is None
+        others.result()
 
 
 def test_vitals_tell_of_our_tables_and_the_servers_room(db: Session) -> None:

@@ -116,9 +116,9 @@ begin
         select a.pid, a.usename, a.application_name, a.state, a.client_addr, a.xact_start, left(a.query, 200) as query,
             extract(epoch from wakeful.now() - a.xact_start) as seconds
         from pg_stat_activity a
-        -- Those of other databases hold back nothing here; what has none, such as a standby's, does.
+        -- Those of other databases hold back nothing here, nor do those that are still connecting and have none yet.
         where a.backend_xmin is not null and a.pid <> pg_backend_pid() and a.xact_start is not null
-          and (a.datname is null or a.datname = current_database()) and a.backend_type <> 'autovacuum worker'
+          and a.datname = current_database() and a.backend_type <> 'autovacuum worker'
         order by age(a.backend_xmin) desc, a.xact_start limit 1
     )
     select jsonb_build_object(
