@@ -183,12 +183,19 @@ def test_on_a_terminal_lines_are_for_people_and_closing_it_ends_the_worker(datab
         assert query(db, "select * from wakeful.workers") == []
 
 
-def test_sigterm_after_sighup_ends_it_for_good_and_what_runs_is_finished(database: Database, folder: Path) -> None:
+@pytest.mark.parametrize(
+    "signals",
+    [(signal.SIGHUP, signal.SIGHUP, signal.SIGTERM), (signal.SIGTERM, signal.SIGHUP)],
+    ids=["hup hup term", "term hup"],
+)
+def test_sigterm_beside_sighup_ends_it_for_good_and_what_runs_is_finished(
+    database: Database, folder: Path, signals: tuple[signal.Signals, ...]
+) -> None:
     with session(database.dsn) as db:
         enqueue(db, "slow", {"seconds": 2})
     with running("worker", "shop:app", folder=folder, dsn=database.dsn) as worker:
         wait_until(lambda: started(folder) == 1)
-        for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM):
+        for number in signals:
             worker.send(number)
             # Each by itself: two of a kind that are not seen to yet are one.
             wait_until(lambda: not pending(worker.pid))

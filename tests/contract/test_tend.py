@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from psycopg import sql
 
 from tests.sessions import LAPSED, Session, call, query, scalar, shift_clock, sqlstate_of, value
 from tests.verbs import (
+    Held,
     claim_one,
     complete,
     enqueue,
@@ -270,14 +271,25 @@ def test_rescue_and_promotion_are_idempotent(db: Session) -> None:
     assert uuid4() not in states(db)
 
 
-def test_a_job_whose_company_had_a_lease_of_its_own_was_not_alone(db: Session) -> None:
+def two_in_one_worker(db: Session) -> tuple[UUID, Held, Held]:
+    """A worker with a lease of ten seconds, and two jobs that it runs."""
     worker = register(db, lease="10 seconds")
     for _ in range(2):
         enqueue(db)
     (first, second), _ = worker_claim(db, worker, want=2)
+    return worker, first, second
+
+
+def give_own_lease(db: Session, held: Held) -> None:
+    """Five seconds, whatever its worker has."""
     db.execute(
-        "update wakeful.job set lease_expires_at = wakeful.now() + interval '5 seconds' where id = %s", [first.id]
+        "update wakeful.job set lease_expires_at = wakeful.now() + interval '5 seconds' where id = %s", [held.id]
     )
+
+
+def test_a_job_whose_company_had_a_lease_of_its_own_was_not_alone(db: Session) -> None:
+    _, first, second = two_in_one_worker(db)
+    give_own_lease(db, first)
     shift_clock(db, "11 seconds")
     value(db, "rescue")
     assert query(db, "select crashes, suspect from wakeful.job where id = %s", second.id) == [
@@ -289,13 +301,8 @@ def test_a_job_whose_company_had_a_lease_of_its_own_was_not_alone(db: Session) -
 def test_company_that_was_taken_back_earlier_counts_if_the_worker_was_not_heard_of_since(
     db: Session, beats: bool
 ) -> None:
-    worker = register(db, lease="10 seconds")
-    for _ in range(2):
-        enqueue(db)
-    (first, second), _ = worker_claim(db, worker, want=2)
-    db.execute(
-        "update wakeful.job set lease_expires_at = wakeful.now() + interval '5 seconds' where id = %s", [first.id]
-    )
+    worker, first, second = two_in_one_worker(db)
+    give_own_lease(db, first)
     shift_clock(db, "6 seconds")
     value(db, "rescue")
     if beats:
@@ -306,10 +313,7 @@ def test_company_that_was_taken_back_earlier_counts_if_the_worker_was_not_heard_
 
 
 def test_a_job_that_is_rescued_later_than_its_company_was_not_alone(db: Session, other: Session) -> None:
-    worker = register(db, lease="10 seconds")
-    for _ in range(2):
-        enqueue(db)
-    (_, second), _ = worker_claim(db, worker, want=2)
+    _, _, second = two_in_one_worker(db)
     shift_clock(db, "11 seconds")
     other.execute("begin")
     other.execute("select from wakeful.job where id = %s for update", [second.id])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from typing import Any
 
 import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.db.connections import OPEN, gone
-from wakeful.database.async_pool import AsyncPool
+from wakeful.database.async_pool import AsyncPool, _LoopPool
 from wakeful.database.migrations import acheck_compatible
 from wakeful.testing import Database
 from wakeful.values.errors import DatabaseUnavailable, SchemaMismatch
@@ -181,3 +182,18 @@ async def test_a_task_that_was_cancelled_while_it_connected_keeps_no_connection(
     pool.close()
     gone(database)
     assert len(cancelled) == 40
+
+
+def test_a_closed_loop_that_two_threads_forget_is_forgotten(database: Database) -> None:
+    pool = AsyncPool(database.dsn)
+
+    class Forgotten:
+        def is_closed(self) -> bool:
+            # The other thread was quicker.
+            pool._loops.clear()
+            return True
+
+    loop: Any = Forgotten()
+    pool._loops[loop] = _LoopPool(1)
+    pool._forget_closed_loops()
+    assert not pool._loops

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from tests.sessions import background, scalar, session, sessions, value, wait_until_blocked
-from tests.verbs import claim, complete, enqueue_many, fail, settle
+from tests.verbs import claim, complete, enqueue_many, fail, register, settle, worker_claim
 from wakeful.testing import Database
 
 KEYS, LIMIT, JOBS = 5, 3, 400
@@ -189,3 +189,20 @@ def test_clocks_of_fair_queues_that_are_begun_in_any_order_make_nobody_wait(data
         assert len(claim(second, queues=["a"], tasks=["t"])) == 1
         first.execute("commit")
         second.execute("commit")
+
+
+def test_who_finds_the_gate_of_a_freed_key_taken_looks_again_in_a_moment(database: Database) -> None:
+    with sessions(database.dsn, 2) as (first, second):
+        value(first, "set_task_policy", task="t", concurrency=1, key="tenant")
+        enqueue_many(first, [{"task": "t", "tenant": "a"} for _ in range(2)])
+        [running] = claim(first, tasks=["t"])
+        assert claim(first, tasks=["t"]) == []
+        complete(first, running)
+        worker = register(second)
+        first.execute("begin")
+        assert scalar(first, "select wakeful.take_gates(array[wakeful.key_gate('t', 'a')])")
+        jobs, report = worker_claim(second, worker)
+        assert jobs == []
+        assert report["due_in"] < 1
+        first.execute("commit")
+        assert len(worker_claim(second, worker)[0]) == 1

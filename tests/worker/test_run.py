@@ -288,9 +288,15 @@ class Mute(Exception):
         raise RuntimeError("no response")
 
 
+def after(error: BaseException, cause: BaseException) -> BaseException:
+    error.__cause__ = cause
+    return error
+
+
 STRANGE: list[tuple[Callable[[], BaseException], str]] = [
     (lambda: StopIteration(1), "StopIteration"),
     (lambda: StopAsyncIteration(1), "StopAsyncIteration"),
+    (lambda: after(RuntimeError("of its own"), StopIteration()), "RuntimeError"),
     (GeneratorExit, "GeneratorExit"),
     (KeyboardInterrupt, "KeyboardInterrupt"),
     (lambda: SystemExit("bye"), "bye"),

@@ -18,6 +18,7 @@ from wakeful.app import Wakeful
 from wakeful.run.attempt import Why
 from wakeful.run.context import Context
 from wakeful.statements import settle as settling
+from wakeful.values.errors import DatabaseUnavailable
 from wakeful.values.retry import Fixed
 from wakeful.worker.summary import Summary
 
@@ -34,7 +35,7 @@ async def is_dead(db: Session, id: object) -> None:
 
 
 async def test_counters_that_cannot_be_added_up_keep_no_slot(app: Wakeful, db: Session) -> None:
-    odd: list[Any] = [Decimal("1.5"), 2.5, 10**400, 3, "twelve"]
+    odd: list[Any] = [Decimal("1.5"), 2.5, 10**400, 3, "12"]
 
     @app.task(name="t", retry=Fixed(0), max_attempts=1)
     async def t(ctx: Context, n: int) -> None:
@@ -262,3 +263,35 @@ async def test_what_a_job_noted_while_others_were_written_is_written_before_it_i
         ids = [await second.aenqueue(), await first.aenqueue()]
         told = [(await comes_to(db, id, "completed"))["counters"] for id in ids]
     assert told == [{"n": 7}, {"n": 1}]
+
+
+async def test_of_notes_that_are_written_in_part_none_is_written_twice(app: Wakeful, db: Session) -> None:
+    go = asyncio.Event()
+    refused: list[None] = []
+
+    @app.task(name="t")
+    async def t(ctx: Context, number: float) -> None:
+        ctx.count("n", number)
+        await go.wait()
+
+    # One that cannot be stored, so that they are written in halves.
+    ids = [await t.aenqueue(number) for number in (1, 2, 4, 8)]
+    spoilt = await app.aenqueue("t", {"number": 16})
+    async with starting(app, concurrency=5) as worker:
+        shift = shift_of(worker)
+        run = shift._line.run
+
+        async def cut_short(statement: Any) -> Any:
+            if "note_1" in statement.sql:
+                if spoilt in statement.params["ids"] and len(statement.params["ids"]) > 1:
+                    raise psycopg.errors.NumericValueOutOfRange("one of them")
+                if not refused and spoilt in statement.params["ids"]:
+                    refused.append(None)
+                    raise DatabaseUnavailable("Gone, for a moment.")
+            return await run(statement)
+
+        shift._line.run = cut_short  # type: ignore[method-assign]
+        await soon(lambda: bool(refused))
+        go.set()
+        told = [(await comes_to(db, id, "completed"))["counters"]["n"] for id in (*ids, spoilt)]
+    assert told == [1, 2, 4, 8, 16]

@@ -132,8 +132,9 @@ def countable(number: float) -> float:
     if type(number) is int and abs(number) < 2**63:
         return number
     try:
-        return float(number)
-    except (TypeError, ValueError, OverflowError):
+        # What can be a float, but not a text that reads like one.
+        return number.__float__()
+    except (AttributeError, TypeError, ValueError, OverflowError):
         raise InvalidOption("number", f"is {shown(number)}: count with numbers up to 1e308.") from None
 
 

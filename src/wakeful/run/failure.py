@@ -37,8 +37,8 @@ def as_raised(error: BaseException) -> BaseException:
     """The exception that the handler raised: a coroutine makes a RuntimeError of a StopIteration."""
     if isinstance(error, Escaped):
         return error.error
-    made = type(error) is RuntimeError and isinstance(error.__cause__, StopIteration)
-    return error.__cause__ if made and error.__cause__ is not None else error
+    cause = error.__cause__
+    return cause if isinstance(cause, StopIteration) and error.args == ("coroutine raised StopIteration",) else error
 
 
 def _wait_asked_for(error: BaseException) -> timedelta | None:

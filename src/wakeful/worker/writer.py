@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from uuid import UUID
 
 from wakeful.database.line import AsyncLine
@@ -20,6 +21,10 @@ log = logging.getLogger("wakeful.worker")
 
 NOTES_AT_ONCE = 500
 
+Held = tuple[bytes, int]
+"""A job's key, and the epoch under which it is held."""
+Noted = tuple[Job, Notes]
+
 
 class Writer:
     """Gathers, and writes as sets. What could not be written for want of a database stays gathered."""
@@ -28,7 +33,7 @@ class Writer:
         self._line = line
         self._presence = presence
         self.gathering = Gathering()
-        self.notes: dict[tuple[bytes, int], tuple[Job, Notes]] = {}
+        self.notes: dict[Held, Noted] = {}
         self._some_ended = False
         self.refused = 0
         self.unstorable = 0
@@ -98,42 +103,28 @@ class Writer:
         What is noted meanwhile by jobs that run on is left for the next time, or there might be no end to it.
         """
         while self.notes:
-            noted, self.notes, self._some_ended = self.notes, {}, False
-            rows = list(noted.values())
-            while rows:
-                try:
-                    await flush_halving(rows[:NOTES_AT_ONCE], self._write_notes, self._drop_note)
-                # Not a row's fault, or cancelled: they are written again.
-                except BaseException:
-                    self._put_back(rows)
-                    raise
-                del rows[:NOTES_AT_ONCE]
+            left, self.notes, self._some_ended = self.notes, {}, False
+            try:
+                while rows := list(left.values())[:NOTES_AT_ONCE]:
+                    await flush_halving(rows, partial(self._write_notes, left), partial(_drop, left))
+            # Not a row's fault, or cancelled: those that are left are written again, and none of them twice.
+            except BaseException:
+                self._put_back(left)
+                raise
             if not self._some_ended:
                 return
 
-    def _put_back(self, rows: Sequence[tuple[Job, Notes]]) -> None:
-        for job, notes in rows:
-            later = self.notes.pop((job.key, job.epoch), None)
-            self.note(job, notes if later is None else notes.with_later(later[1]))
-        self._some_ended = True
-
-    async def _write_notes(self, some: Sequence[tuple[Job, Notes]]) -> list[Refusal]:
-        told = [
-            (
-                job.id,
-                job.epoch,
-                None if notes.progress is None else sanitise_json(notes.progress),
-                sanitise_json(notes.counters) if notes.counters else None,
-            )
-            # In the order in which others lock several jobs.
-            for job, notes in sorted(some, key=lambda noted: noted[0].key)
-        ]
-        await self._line.run(settling.notes(self._presence.worker_id, told))
+    async def _write_notes(self, left: dict[Held, Noted], some: Sequence[Noted]) -> list[Refusal]:
+        await self._line.run(settling.notes(self._presence.worker_id, _told(some)))
+        for job, _ in some:
+            del left[job.key, job.epoch]
         return []
 
-    def _drop_note(self, noted: tuple[Job, Notes], error: Exception) -> None:
-        """A number that is none, or too large: a note is not worth a worker."""
-        log.warning("note_dropped: job %s: %s", noted[0].id, error, extra={"event": "note_dropped"})
+    def _put_back(self, left: Mapping[Held, Noted]) -> None:
+        for key, (job, notes) in left.items():
+            later = self.notes.get(key)
+            self.notes[key] = (job, notes if later is None else notes.with_later(later[1]))
+        self._some_ended = True
 
     def note_refused(self, ids: Sequence[UUID]) -> None:
         """These settlements did not pass the fence."""
@@ -161,3 +152,23 @@ class Writer:
             # There is nothing of the job's own in this one: whatever is wrong, it is not the row.
             raise error
         self.gathering.add(instead)
+
+
+def _told(some: Sequence[Noted]) -> list[tuple[UUID, int, str | None, str | None]]:
+    """In the order in which others lock several jobs."""
+    return [
+        (
+            job.id,
+            job.epoch,
+            None if notes.progress is None else sanitise_json(notes.progress),
+            sanitise_json(notes.counters) if notes.counters else None,
+        )
+        for job, notes in sorted(some, key=lambda noted: noted[0].key)
+    ]
+
+
+def _drop(left: dict[Held, Noted], noted: Noted, error: Exception) -> None:
+    """A number that is none, or too large: a note is not worth a worker."""
+    job, _ = noted
+    del left[job.key, job.epoch]
+    log.warning("note_dropped: job %s: %s", job.id, error, extra={"event": "note_dropped"})

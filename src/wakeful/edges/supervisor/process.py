@@ -33,21 +33,22 @@ class Worked:
 async def work(worker: Worker, tether: Tether | None) -> Worked:
     """Run the worker until a signal, a limit, or the end of the parent."""
     loop = asyncio.get_running_loop()
-    again = False
+    again = stopping = False
 
     def start_again() -> None:
-        nonlocal again
-        # Once: a second stop would interrupt what runs.
-        if not again:
-            again = True
+        nonlocal again, stopping
+        # A second stop would interrupt what runs, and one that was told to end does not start again.
+        if not stopping:
+            again = stopping = True
             worker.stop()
 
     def stop() -> None:
-        nonlocal again
+        nonlocal again, stopping
         if again:
             # It is stopping already, and does not start again after all.
             again = False
         else:
+            stopping = True
             worker.stop()
 
     def parent_gone() -> None:
