@@ -14,7 +14,7 @@ from tests.chaos.history import History
 from tests.chaos.load import Load, Wanted, enqueue_all
 from tests.chaos.pooler import Pooler
 from tests.chaos.server import Server
-from tests.sessions import Session, scalar, session
+from tests.sessions import Session, query, scalar, session
 from tests.worker.processes import Fleet, Journal, WorkerProcess, fleet_on, until
 from wakeful.values.identity import new_id
 
@@ -117,7 +117,14 @@ class Stage:
             return self._wait(lambda: self._left(db) == 0)
 
     def leave(self) -> None:
-        """Let the workers go as they should; one that died is none of them."""
+        """Let the workers go as they should; one that died is none of them.
+
+        Once the schedule rests, and nothing is left: a job that comes to a worker as it leaves is given back, which
+        would look like a loss.
+        """
+        with self.session() as db:
+            query(db, "select wakeful.pause_schedule(s.name) from wakeful.schedule s")
+            self._wait(lambda: scalar(db, "select count(*) from wakeful.job") == 0)
         for worker in self.workers:
             if worker.process.poll() is None:
                 worker.signal(signal.SIGTERM)

@@ -48,7 +48,7 @@ async def test_a_claim(app: Wakeful, link: Link, db: Session) -> None:
     assert scalar(db, "select max(attempt) from wakeful.finished_job") == 1
 
 
-async def test_a_turn(app: Wakeful, link: Link, db: Session) -> None:
+async def test_a_turn(app: Wakeful, link: Link, db: Session, caplog: pytest.LogCaptureFixture) -> None:
     """One commit had completed a job and claimed others: the completion is repeated, the others are given back."""
     started: list[int] = []
 
@@ -63,6 +63,7 @@ async def test_a_turn(app: Wakeful, link: Link, db: Session) -> None:
         await heard(link.cut)
         await soon(lambda: scalar(db, "select count(*) from wakeful.finished_job") == 5)
         assert counts(worker)["refused"] == 0
+    assert "claim_given_back" in caplog.text
     assert sorted(started) == [1, 2, 3, 4, 5]
     assert scalar(db, "select max(attempt) from wakeful.finished_job") == 1
 

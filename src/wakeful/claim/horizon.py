@@ -11,8 +11,12 @@ from uuid import UUID
 
 from wakeful.values.wakeup import Position
 
-# What others held and gave back lies before the horizon: it is picked up again within this time.
-LIFE_SECONDS = 5.0
+# What others held and gave back, and what is more urgent and came since, lies before the horizon. It is found when the
+# horizon ends: after so many times as long as the look from the start of the line took, so that looks cost about a
+# twentieth of the time, however much there is to walk over; more only where one takes more than a quarter of a second.
+LOOKS_IN_A_LIFE = 20
+SHORTEST_LIFE = 0.1
+LONGEST_LIFE = 5.0
 
 
 class Horizon:
@@ -20,7 +24,7 @@ class Horizon:
 
     def __init__(self) -> None:
         self._at: dict[str, Position] = {}
-        self._born = 0.0
+        self._ends_at = 0.0
 
     @property
     def bounds_anything(self) -> bool:
@@ -29,14 +33,14 @@ class Horizon:
 
     def bounds(self, queues: Iterable[str], now: float) -> list[Position | None] | None:
         """Where to start in each queue; None for the start of the line everywhere."""
-        if now - self._born > LIFE_SECONDS:
+        if now > self._ends_at:
             self.drop()
         return [self._at.get(queue) for queue in queues] if self._at else None
 
-    def advance(self, queues: Sequence[str], last: Position, now: float) -> None:
-        """A claim on these queues took all it asked for, up to `last`."""
+    def advance(self, queues: Sequence[str], last: Position, now: float, took: float) -> None:
+        """A claim on these queues took all it asked for, up to `last`, and so many seconds."""
         if not self._at:
-            self._born = now
+            self._ends_at = now + max(SHORTEST_LIFE, min(LOOKS_IN_A_LIFE * took, LONGEST_LIFE))
         for queue in queues:
             self._at[queue] = last
 

@@ -24,6 +24,7 @@ class Asking:
         self._tasks = tasks
         self._lanes = lanes
         self._clock = clock
+        self._asked_at = 0.0
         self.horizon = Horizon()
         self.appetite = Appetite()
         self.solitude = Solitude()
@@ -62,6 +63,7 @@ class Asking:
         self, limits: Sequence[int], now: float, crew: Crew, ears: Ears, *, tend: bool, brief: bool, pass_on: bool
     ) -> ClaimRequest:
         """The request of a claim."""
+        self._asked_at = now
         queues, lanes = self._lanes.queues()
         alone = self.turn(crew) == "alone"
         return ClaimRequest(
@@ -81,6 +83,7 @@ class Asking:
 
     def pulse(self, limits: Sequence[int], ears: Ears) -> ClaimRequest:
         """The request of a pulse, which looks from the start of the line."""
+        self._asked_at = self._clock()
         queues, lanes = self._lanes.queues()
         sleeps = self._sleeps(ears) if any(limits) else None
         return ClaimRequest(
@@ -90,6 +93,7 @@ class Asking:
     def advance(self, jobs: Sequence[Job], request: ClaimRequest, again: bool) -> bool:
         """Move the horizon of each lane that got all it asked for; True when one did not. Those rest, or look again."""
         short = False
+        now = self._clock()
         for lane, limit in zip(self._lanes.lanes, request.limits, strict=True):
             if limit <= 0:
                 continue
@@ -98,7 +102,7 @@ class Asking:
             if len(taken) < limit:
                 short = True
             else:
-                self.horizon.advance(lane.queues, last_in_line(taken), self._clock())
+                self.horizon.advance(lane.queues, last_in_line(taken), now, now - self._asked_at)
         return short
 
     def _within(self, budget: int, limits: list[int]) -> list[int]:
