@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from wakeful.values.settlement import Completion, Ending
 from wakeful.worker.ears import Ears
 from wakeful.worker.presence import Presence
 from wakeful.worker.writer import Writer
+
+log = logging.getLogger("wakeful.worker")
 
 CANARY_WITHIN = 4.0
 
@@ -92,6 +95,11 @@ class Calls:
         known |= self._known() | self._writer.gathering.claims()
         for id, epoch in held:
             if (id, epoch) not in known:
+                log.warning(
+                    "claim_given_back: job %s was held in this worker's name, and it had not heard of it.",
+                    id,
+                    extra={"event": "claim_given_back", "job_id": str(id)},
+                )
                 self._writer.gathering.add(Ending(id, epoch, "released", retry_in=timedelta(0)))
         self.doubts = False
 
