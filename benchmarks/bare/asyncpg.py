@@ -41,4 +41,6 @@ class Asyncpg(BareDriver):
 
 
 if __name__ == "__main__":
-    drive(Asyncpg)
+    import uvloop
+
+    drive(Asyncpg, uvloop.run)

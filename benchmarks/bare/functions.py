@@ -90,4 +90,6 @@ class Functions(Driver):
 
 
 if __name__ == "__main__":
-    drive(Functions)
+    import uvloop
+
+    drive(Functions, uvloop.run)

@@ -49,4 +49,6 @@ class Psycopg(BareDriver):
 
 
 if __name__ == "__main__":
-    drive(Psycopg)
+    import uvloop
+
+    drive(Psycopg, uvloop.run)

@@ -107,4 +107,6 @@ class InSqlalchemy(Inside):
 
 
 if __name__ == "__main__":
-    drive(InPsycopg if os.environ["BENCH_STACK"] == "psycopg" else InSqlalchemy)
+    import uvloop
+
+    drive(InPsycopg if os.environ["BENCH_STACK"] == "psycopg" else InSqlalchemy, uvloop.run)

@@ -22,7 +22,7 @@ SYSTEM = System(
     kind="ours",
     module="benchmarks.ours.wakeful",
     home=Own(),
-    settings="100 slots, history kept, fenced",
+    settings="100 slots, history kept, fenced, uvloop",
     unfinished="""select exists (select from wakeful.job where state = 1)
         or exists (select from wakeful.job where state = 2)""",
     handlers=frozenset(("noop", "sleep", "sync", "hold")),
@@ -88,4 +88,6 @@ class Ours(Driver):
 
 
 if __name__ == "__main__":
-    drive(Ours)
+    import uvloop
+
+    drive(Ours, uvloop.run)

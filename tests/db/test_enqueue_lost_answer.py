@@ -11,7 +11,7 @@ import pytest
 
 from tests.db.cut_link import CutLink, Moment
 from tests.sessions import Session, query, scalar, session, until
-from tests.verbs import claim, complete
+from tests.verbs import claim, complete, fall_asleep
 from wakeful import DatabaseUnavailable, Wakeful
 from wakeful.produce.delivery import SENDS
 from wakeful.testing import Database
@@ -100,6 +100,22 @@ def test_a_job_that_finished_before_it_was_sent_again_is_not_made_again(link: Cu
         worked.join()
         assert link.cuts == 1
         assert [(row["id"], row["state"]) for row in jobs_of(db, "t")] == [(id, "completed")]
+
+
+@each_moment
+def test_a_call_that_woke_somebody_is_answered_only_when_it_has_reached_the_disk(
+    link: CutLink, db: Session, moment: Moment
+) -> None:
+    with Wakeful(link.dsn) as app:
+        app.enqueue("warm")
+        fall_asleep(db)
+        link.cut(moment, b"reach_disk", times=2)
+        id = app.enqueue("t")
+        # The second time for the job that was found there when it was sent again.
+        assert link.cuts == 2
+        assert id is not None
+        assert id.action == "inserted"
+        assert [row["id"] for row in jobs_of(db, "t")] == [id]
 
 
 def test_callers_are_told_when_the_link_stays_cut(link: CutLink, db: Session) -> None:

@@ -20,7 +20,10 @@ PRODUCER, WORKER, VIEWER, OPERATOR = (*("wakeful_producer", "wakeful_worker", "w
 ROLES = (PRODUCER, WORKER, VIEWER, OPERATOR)
 
 EVERYONE = {"now", "new_id", "dedup_key", "canonical_json", "state_name", "last_error", "backoff"}
-ENQUEUING = {"enqueue", "enqueue_many", "enqueue_one_1", "enqueue_batch_1", "enter_breaker_1", "leave_breaker_1"}
+ENQUEUING = {
+    *("enqueue", "enqueue_many", "enqueue_one_1", "enqueue_batch_1", "reach_disk_1"),
+    *("enter_breaker_1", "leave_breaker_1"),
+}
 WORKING = {
     *("claim", "claim_1", "claim_any_1", "wake_1", "pulse_1", "register_1", "beat_1", "held_1", "leave_1"),
     *("complete", "complete_1", "completed_by_1", "fail", "settle_1", "snooze", "release", "extend"),

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, TypeVar
 
 from wakeful.database.session import Unanswered
-from wakeful.statements.enqueue import enqueue
+from wakeful.statements.enqueue import enqueue, reach_disk
 from wakeful.statements.statement import Statement
 from wakeful.values.errors import DatabaseUnavailable, Refused, SchemaMismatch
 from wakeful.values.job import JobId, NewJob
@@ -28,6 +28,9 @@ SENDS: Final = 4
 ROWS_IN_A_STATEMENT: Final = 5000
 _PAYLOAD_IN_A_STATEMENT: Final = 16 * 1024 * 1024
 _FIRST_PAUSE_SECONDS: Final = 0.05
+
+# Inserted ahead of the disk just now; or found there, sent by an enqueue that may have been cut off before the disk.
+_MAYBE_NOT_ON_DISK: Final = frozenset({"ahead", "resent"})
 
 # Not the row's fault: transaction state, missing objects and rights, resources, locks, operators, the system.
 _WHOLE_SET: Final = frozenset({"25", "28", "42", "53", "55", "57", "58", "XX"})
@@ -45,7 +48,7 @@ class Ask(NamedTuple):
 class Send:
     """Run it and commit; the outcome is its answer."""
 
-    statement: Statement[Done]
+    statement: Statement[Done | bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ Delivery = Generator[Step, Any, T]
 def deliver_apart(asks: Sequence[Ask], poke: bool) -> Delivery[list[Answer]]:
     """Together as long as that works; a row that cannot be stored fails alone, with its own error."""
     try:
-        done = yield from _sent(lambda first: Send(_statement(asks, first, poke, alone=True)))
+        done = yield from _sent(lambda first: _alone(asks, first, poke))
     except Exception as error:  # Any error at all is an answer for someone.
         if len(asks) == 1:
             return [error]
@@ -94,9 +97,9 @@ def deliver_together(asks: Iterable[Ask], poke: bool) -> Delivery[Done]:
 
     answers: list[Done] = []
     if len(drawn) == 1:
-        answers = [(yield from _sent(lambda first: Send(_statement(drawn[0], first, poke, alone=True))))]
+        answers = [(yield from _sent(lambda first: _alone(drawn[0], first, poke)))]
     elif drawn:
-        answers = yield from _sent(lambda first: SendTogether(statements(first)))
+        answers = yield from _sent(lambda first: _together(statements(first)))
     asked = chain.from_iterable(drawn)
     return [_as_asked(ask, id) for ask, id in zip(asked, chain.from_iterable(answers), strict=True)]
 
@@ -110,11 +113,25 @@ def _next_chunk(source: Iterator[Ask]) -> list[Ask]:
     return chunk
 
 
-def _sent(step: Callable[[bool], Step]) -> Delivery[Any]:
-    """Sends until there is an answer, a few times. `step` is asked with whether this is the first time."""
+def _alone(asks: Sequence[Ask], first: bool, poke: bool) -> Delivery[Done]:
+    """In a transaction of its own. What woke a worker ahead of the disk is waited for there, or sent again whole."""
+    done: Done = yield Send(_statement(asks, first, poke, alone=True))
+    doubtful = [id for id in done if id is not None and id.action in _MAYBE_NOT_ON_DISK]
+    if doubtful and not (yield Send(reach_disk(doubtful))):
+        raise Unanswered("The server went away before the job had reached its disk. Try again.")
+    return done
+
+
+def _together(statements: Iterable[Statement[Done]]) -> Delivery[list[Done]]:
+    answers: list[Done] = yield SendTogether(statements)
+    return answers
+
+
+def _sent(send: Callable[[bool], Delivery[T]]) -> Delivery[T]:
+    """Sends until there is an answer, a few times. `send` is told whether this is the first time."""
     for attempt in range(SENDS):
         try:
-            return (yield step(attempt == 0))
+            return (yield from send(attempt == 0))
         except Exception as error:  # What else there is, the caller judges.
             if attempt == SENDS - 1 or not _may_pass(error):
                 raise
@@ -130,7 +147,7 @@ def _statement(asks: Sequence[Ask], first: bool, poke: bool, *, alone: bool = Fa
 
 def _as_asked(ask: Ask, id: JobId | None) -> JobId | None:
     # Found there already, but nobody else had the id: the lost answer was a yes.
-    if id is not None and id.action == "resent" and ask.fresh:
+    if id is not None and (id.action == "ahead" or (id.action == "resent" and ask.fresh)):
         return JobId(id, "inserted")
     return id
 

@@ -44,7 +44,7 @@ async def adrive(delivery: Delivery[T], database: Database) -> T:
         return result
 
 
-def _do(step: Step, database: Database) -> Done | list[Done] | None:
+def _do(step: Step, database: Database) -> Done | list[Done] | bool | None:
     match step:
         case Send(statement):
             return database.run(statement)
@@ -55,7 +55,7 @@ def _do(step: Step, database: Database) -> Done | list[Done] | None:
             return None
 
 
-async def _ado(step: Step, database: Database) -> Done | list[Done] | None:
+async def _ado(step: Step, database: Database) -> Done | list[Done] | bool | None:
     match step:
         case Send(statement):
             return await database.arun(statement)

@@ -9,7 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from wakeful.statements.arrays import array_of, text_of
-from wakeful.statements.statement import Row, Statement
+from wakeful.statements.statement import Row, Statement, first_value
 from wakeful.values.job import JobId, NewJob
 
 # enqueue_batch_1 has these as its parameters, in the plural.
@@ -46,7 +46,8 @@ def enqueue(
 
     `fresh` promises that the ids were made a moment ago and never sent before, which spares a look into
     history; without it a job that was enqueued already, even one that is over, is not made again. `alone`
-    promises that the transaction ends with this, so that who has to be poked need not be looked up at its end.
+    promises that the transaction ends with this, so that who has to be poked need not be looked up at its end; and
+    that what comes back as `ahead` is followed by `reach_disk` before anybody takes it for enqueued.
     """
     said = {"fresh": fresh, "poke": poke, "alone": alone}
     if len(jobs) == 1:
@@ -62,6 +63,11 @@ def enqueue(
         return done
 
     return Statement(_ENQUEUE, params, decode)
+
+
+def reach_disk(ids: Sequence[UUID]) -> Statement[bool]:
+    """Whether these jobs are there, answered when they are on disk."""
+    return Statement("select wakeful.reach_disk_1(%(ids)s::uuid[])", {"ids": list(ids)}, first_value)
 
 
 def _enqueue_one(job: NewJob, said: Mapping[str, bool]) -> Statement[list[JobId | None]]:

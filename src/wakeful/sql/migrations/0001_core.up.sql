@@ -746,8 +746,9 @@ begin
 end
 $$;
 
+-- Pokes, if someone hears; whether it did.
 create function wakeful.poke(
-    queue text, task text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns void
+    queue text, task text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns boolean
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
@@ -756,7 +757,7 @@ declare
     hint text;
 begin
     if not wakeful.someone_hears(poke.queue, poke.task) then
-        return;
+        return false;
     end if;
     if current_setting('transaction_isolation') = 'read committed' then
         -- Sorted first: whom chance means is not to hang on where the rows lie.
@@ -772,6 +773,7 @@ begin
             poke.rank, (extract(epoch from poke.ready_at) * 1000000)::bigint, poke.id)) end::text;
     perform pg_notify('wakeful', hint) where sleepers is null;
     perform pg_notify(wakeful.channel_of(s.worker_id), hint) from unnest(sleepers) s(worker_id);
+    return true;
 end
 $$;
 
@@ -795,9 +797,7 @@ create function wakeful.poke_at_commit() returns trigger
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
-    if wakeful.someone_hears(new.queue, new.task) then
-        perform wakeful.poke(new.queue, new.task, new.run_at, new.rank, new.ready_at, new.id);
-    end if;
+    perform wakeful.poke(new.queue, new.task, new.run_at, new.rank, new.ready_at, new.id);
     return null;
 end
 $$;
@@ -1400,6 +1400,9 @@ $$;
 -- One job, for clients that make their own ids. Returns null when it was inserted as asked, else [id, action] as
 -- enqueue_set tells it. The usual job has nothing special about it, and goes in by one statement; any other goes the long
 -- way, on which everything is looked at: a set costs a scan, a sort and a join, which one row need not pay.
+-- The action `ahead` says that it was inserted and somebody woken for it, with the disk still to come: the caller promises by
+-- `alone` that it then calls reach_disk_1 before it takes the job for enqueued. Nobody else knows of a job without a dedup_key whose id was
+-- made just now, and a worker's claim, which is a later commit, reaches the disk before its handler starts, with all that came before it.
 create function wakeful.enqueue_one_1(
     id uuid, task text, payload jsonb, queue text, priority integer, run_at timestamptz, delay interval,
     max_attempts integer, dedup_key text, dedup text, tenant text, correlation_id uuid, parent_id uuid, created_by text,
@@ -1411,8 +1414,9 @@ as $$
 #variable_conflict use_variable
 declare
     at constant timestamptz := wakeful.now();
+    made record;
 begin
-    insert into wakeful.job (
+    insert into wakeful.job as made_job (
         id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
         correlation_id, parent_id, tenant, created_by, payload, metadata)
     select id, j.queue, task, case when j.due_at > at then 0 else 1 end, j.rank, coalesce(max_attempts, 5),
@@ -1429,11 +1433,12 @@ begin
         and (parent_id is null or correlation_id is not null)
         and not exists (select from wakeful.control c where c.kind = 'task' and c.name = task and c.enqueuing is not null)
         and not exists (select from wakeful.queue_policy r where r.queue = j.queue)
-    on conflict do nothing;
+    on conflict do nothing
+    returning made_job.queue, made_job.run_at, made_job.rank, made_job.ready_at into made;
     if found then
-        if poke and alone and wakeful.someone_hears(coalesce(queue, 'default'), task) then
-            perform wakeful.poke(j.queue, j.task, j.run_at, j.rank, j.ready_at, j.id)
-            from wakeful.job j where j.id = enqueue_one_1.id;
+        if poke and alone and wakeful.poke(made.queue, task, made.run_at, made.rank, made.ready_at, id) then
+            perform set_config('synchronous_commit', 'off', true);
+            return jsonb_build_array(id, 'ahead');
         end if;
         return null;
     end if;
@@ -1442,6 +1447,27 @@ begin
         from wakeful.enqueue_set(array[row(1, enqueue_one_1.id, task, payload, queue, priority, run_at, delay, max_attempts,
             dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at,
             default_off)::wakeful.asked_job], fresh, poke, alone) r);
+end
+$$;
+
+-- Whether these jobs are there, live or over; answered when they are on disk, with all that was committed before, and on standbys that
+-- commits wait for. The server may be another one than before, or the same after a crash: what it has lost is to be sent again. (A message
+-- in the write-ahead log, which nobody reads, makes this a commit that waits.)
+create function wakeful.reach_disk_1(ids uuid[]) returns boolean
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+declare
+    missing uuid[];
+begin
+    perform pg_logical_emit_message(true, 'wakeful', '');
+    missing := array(
+        select i.id from unnest(ids) i(id) where not exists (select from wakeful.job j where j.id = i.id));
+    -- A later statement: what has ended meanwhile is over by now.
+    return missing = '{}' or cardinality(missing) is not distinct from cardinality(wakeful.ids_already_over(array(
+        select jsonb_populate_record(null::wakeful.asked_job, jsonb_build_object('id', m.id)) from unnest(missing) m(id)),
+        wakeful.now()));
 end
 $$;
 
@@ -1563,9 +1589,7 @@ begin
         on conflict do nothing;
         get diagnostics inserted = row_count;
         if inserted = cardinality(ids) then
-            if poke and alone and wakeful.someone_hears(into_queue, of_task) then
-                perform wakeful.poke(into_queue, of_task, at, rank, at, ids[1]);
-            end if;
+            perform wakeful.poke(into_queue, of_task, at, rank, at, ids[1]) where poke and alone;
             return;
         elsif inserted > 0 then
             -- One was not as fresh as was said, or cannot be stored: all of them go the long way.
@@ -6652,7 +6676,7 @@ begin
             p.kind || ' wakeful.' || n.name as object, p.privilege
         from (values
             ('all', 'execute', 'function', array['now', 'new_id', 'dedup_key', 'canonical_json', 'state_name', 'last_error', 'backoff']),
-            ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_one_1', 'enqueue_batch_1', 'enter_breaker_1', 'leave_breaker_1']),
+            ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_one_1', 'enqueue_batch_1', 'reach_disk_1', 'enter_breaker_1', 'leave_breaker_1']),
             ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
                 'snooze', 'release', 'extend', 'extend_1', 'register_1', 'declare_1', 'beat_1', 'held_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
                 'expire', 'make_days', 'drop_days', 'fold_tally', 'fire_1', 'declare_schedules_1']),

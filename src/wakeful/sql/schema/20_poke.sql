@@ -40,8 +40,9 @@ begin
 end
 $$;
 
+-- Pokes, if someone hears; whether it did.
 create function wakeful.poke(
-    queue text, task text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns void
+    queue text, task text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns boolean
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
@@ -50,7 +51,7 @@ declare
     hint text;
 begin
     if not wakeful.someone_hears(poke.queue, poke.task) then
-        return;
+        return false;
     end if;
     if current_setting('transaction_isolation') = 'read committed' then
         -- Sorted first: whom chance means is not to hang on where the rows lie.
@@ -66,6 +67,7 @@ begin
             poke.rank, (extract(epoch from poke.ready_at) * 1000000)::bigint, poke.id)) end::text;
     perform pg_notify('wakeful', hint) where sleepers is null;
     perform pg_notify(wakeful.channel_of(s.worker_id), hint) from unnest(sleepers) s(worker_id);
+    return true;
 end
 $$;
 
@@ -89,9 +91,7 @@ create function wakeful.poke_at_commit() returns trigger
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 begin
-    if wakeful.someone_hears(new.queue, new.task) then
-        perform wakeful.poke(new.queue, new.task, new.run_at, new.rank, new.ready_at, new.id);
-    end if;
+    perform wakeful.poke(new.queue, new.task, new.run_at, new.rank, new.ready_at, new.id);
     return null;
 end
 $$;

@@ -4,6 +4,9 @@
 -- One job, for clients that make their own ids. Returns null when it was inserted as asked, else [id, action] as
 -- enqueue_set tells it. The usual job has nothing special about it, and goes in by one statement; any other goes the long
 -- way, on which everything is looked at: a set costs a scan, a sort and a join, which one row need not pay.
+-- The action `ahead` says that it was inserted and somebody woken for it, with the disk still to come: the caller promises by
+-- `alone` that it then calls reach_disk_1 before it takes the job for enqueued. Nobody else knows of a job without a dedup_key whose id was
+-- made just now, and a worker's claim, which is a later commit, reaches the disk before its handler starts, with all that came before it.
 create function wakeful.enqueue_one_1(
     id uuid, task text, payload jsonb, queue text, priority integer, run_at timestamptz, delay interval,
     max_attempts integer, dedup_key text, dedup text, tenant text, correlation_id uuid, parent_id uuid, created_by text,
@@ -15,8 +18,9 @@ as $$
 #variable_conflict use_variable
 declare
     at constant timestamptz := wakeful.now();
+    made record;
 begin
-    insert into wakeful.job (
+    insert into wakeful.job as made_job (
         id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
         correlation_id, parent_id, tenant, created_by, payload, metadata)
     select id, j.queue, task, case when j.due_at > at then 0 else 1 end, j.rank, coalesce(max_attempts, 5),
@@ -33,11 +37,12 @@ begin
         and (parent_id is null or correlation_id is not null)
         and not exists (select from wakeful.control c where c.kind = 'task' and c.name = task and c.enqueuing is not null)
         and not exists (select from wakeful.queue_policy r where r.queue = j.queue)
-    on conflict do nothing;
+    on conflict do nothing
+    returning made_job.queue, made_job.run_at, made_job.rank, made_job.ready_at into made;
     if found then
-        if poke and alone and wakeful.someone_hears(coalesce(queue, 'default'), task) then
-            perform wakeful.poke(j.queue, j.task, j.run_at, j.rank, j.ready_at, j.id)
-            from wakeful.job j where j.id = enqueue_one_1.id;
+        if poke and alone and wakeful.poke(made.queue, task, made.run_at, made.rank, made.ready_at, id) then
+            perform set_config('synchronous_commit', 'off', true);
+            return jsonb_build_array(id, 'ahead');
         end if;
         return null;
     end if;
@@ -46,6 +51,27 @@ begin
         from wakeful.enqueue_set(array[row(1, enqueue_one_1.id, task, payload, queue, priority, run_at, delay, max_attempts,
             dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at,
             default_off)::wakeful.asked_job], fresh, poke, alone) r);
+end
+$$;
+
+-- Whether these jobs are there, live or over; answered when they are on disk, with all that was committed before, and on standbys that
+-- commits wait for. The server may be another one than before, or the same after a crash: what it has lost is to be sent again. (A message
+-- in the write-ahead log, which nobody reads, makes this a commit that waits.)
+create function wakeful.reach_disk_1(ids uuid[]) returns boolean
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+declare
+    missing uuid[];
+begin
+    perform pg_logical_emit_message(true, 'wakeful', '');
+    missing := array(
+        select i.id from unnest(ids) i(id) where not exists (select from wakeful.job j where j.id = i.id));
+    -- A later statement: what has ended meanwhile is over by now.
+    return missing = '{}' or cardinality(missing) is not distinct from cardinality(wakeful.ids_already_over(array(
+        select jsonb_populate_record(null::wakeful.asked_job, jsonb_build_object('id', m.id)) from unnest(missing) m(id)),
+        wakeful.now()));
 end
 $$;
 
@@ -167,9 +193,7 @@ begin
         on conflict do nothing;
         get diagnostics inserted = row_count;
         if inserted = cardinality(ids) then
-            if poke and alone and wakeful.someone_hears(into_queue, of_task) then
-                perform wakeful.poke(into_queue, of_task, at, rank, at, ids[1]);
-            end if;
+            perform wakeful.poke(into_queue, of_task, at, rank, at, ids[1]) where poke and alone;
             return;
         elsif inserted > 0 then
             -- One was not as fresh as was said, or cannot be stored: all of them go the long way.
