@@ -87,7 +87,8 @@ def judged(name: str, seed: int, effort: Effort, through: str | None) -> Verdict
 
 def planted() -> Layer:
     """Bugs that were put in must be found."""
-    bugs = ("tests/chaos/test_planted_bugs.py", "tests/chaos/test_invariants.py", "tests/simulation/test_seeds.py")
+    files = ("test_planted_bugs.py", "test_ahead_of_the_disk.py", "test_invariants.py")
+    bugs = (*(f"tests/chaos/{name}" for name in files), "tests/simulation/test_seeds.py")
     done = ran([sys.executable, "-m", "pytest", "-q", *bugs, "-k", "caught or finds or evidence"])
     return Layer("planted bugs and forged evidence, each found by its checker", done)
 

@@ -1,13 +1,15 @@
-"""The steady load: a producer that writes down what it asks for before it asks, and what it is answered."""
+"""The steady load: producers that write down what they ask for before they ask, and what they are answered."""
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +17,12 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from tests.chaos.history import History
+from wakeful.database.session import Database
+from wakeful.produce.delivery import Ask, deliver_apart
+from wakeful.produce.drive import drive
+from wakeful.values.errors import WakefulError
 from wakeful.values.identity import new_id
+from wakeful.values.job import NewJob
 
 # How often each task is asked for, of a hundred jobs.
 MIX = {"quick": 30, "limited": 5, "effect": 30, "threaded": 10, "flaky": 10, "keyed": 10, "doomed": 5}
@@ -49,8 +56,7 @@ class Load(threading.Thread):
         """Send until it is told to end; the job under way is seen through."""
         while not self._over.wait(self._dice.expovariate(self._rate)):
             self.send(self._next())
-        if self._conn is not None:
-            self._conn.close()
+        self._hang_up()
 
     def end(self) -> None:
         """Send no more; returns when the last one is answered."""
@@ -62,12 +68,12 @@ class Load(threading.Thread):
         """Enqueue one, and write down how that went."""
         resend = self._dice.random() < 0.5
         self.sent += 1
-        while True:
+        for earlier in count():
             self._history.ask((wanted.id, wanted.task))
             try:
-                made = self._enqueue(wanted)
-            except psycopg.Error as error:
-                self._history.lose(wanted.id, error.sqlstate or "")
+                made = self._enqueue(wanted, earlier)
+            except (psycopg.Error, WakefulError) as error:
+                self._history.lose(wanted.id, getattr(error, "sqlstate", None) or "")
                 self._hang_up()
                 if not resend:
                     return
@@ -81,7 +87,8 @@ class Load(threading.Thread):
         key = f"key {self._dice.randrange(5)}" if task == "keyed" else None
         return Wanted(new_id(), task, {}, key)
 
-    def _enqueue(self, wanted: Wanted) -> UUID:
+    def _enqueue(self, wanted: Wanted, earlier: int) -> UUID:
+        """Send it, which was done so many times `earlier`."""
         if self._conn is None:
             self._conn = psycopg.connect(self._dsn, autocommit=True, connect_timeout=5, prepare_threshold=None)
         return enqueue(self._conn, wanted)
@@ -91,6 +98,25 @@ class Load(threading.Thread):
             with suppress(psycopg.Error):
                 self._conn.close()
             self._conn = None
+
+
+class ClientLoad(Load):
+    """The same by wakeful's own client, which sends again by itself what it is not answered."""
+
+    def __init__(self, dsn: str, history: History, seed: int, rate: float) -> None:
+        super().__init__(dsn, history, seed, rate)
+        self._database = Database(dsn)
+
+    def _enqueue(self, wanted: Wanted, earlier: int) -> UUID:
+        job = NewJob(wanted.id, wanted.task, json.dumps(dict(wanted.payload)), dedup_key=wanted.dedup_key)
+        [answer] = drive(deliver_apart([Ask(job, fresh=not earlier)], poke=True), self._database)
+        if isinstance(answer, Exception):
+            raise answer
+        assert answer is not None
+        return answer
+
+    def _hang_up(self) -> None:
+        self._database.close()
 
 
 def enqueue(conn: psycopg.Connection[Any], wanted: Wanted) -> UUID:

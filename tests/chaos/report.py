@@ -47,8 +47,9 @@ What was found on the way was mended at its root, and what showed it is kept as 
 CLOSING = """
 ## That it can fail
 Each checker is run against forged evidence, and the whole against planted bugs: a settlement without its epoch check, a
-rescue without its guard, a settlement before its commit, a key that is looked up before the insert, a worker that
-relies on NOTIFY alone. Each is caught (`tests/chaos/test_planted_bugs.py`, `tests/simulation`).
+rescue without its guard, a settlement before its commit, a key that is looked up before the insert, an enqueue that is
+answered before the disk has it, a worker that relies on NOTIFY alone. Each is caught
+(`tests/chaos/test_planted_bugs.py`, `tests/chaos/test_ahead_of_the_disk.py`, `tests/simulation`).
 """
 
 HEAD = ("fault", "injected", "jobs", "lost", "doubled", "late settlements refused", "recovery", "throughput after")

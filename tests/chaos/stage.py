@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.history import History
-from tests.chaos.load import Load, Wanted, enqueue_all
+from tests.chaos.load import ClientLoad, Load, Wanted, enqueue_all
 from tests.chaos.pooler import Pooler
 from tests.chaos.server import Server
 from tests.sessions import Session, query, scalar, session
@@ -39,7 +39,7 @@ class Stage:
         self.workers: list[WorkerProcess] = []
         self._fleet = fleet
         self._server = server
-        self._load: Load | None = None
+        self._loads: list[Load] = []
 
     @property
     def server(self) -> Server:
@@ -90,14 +90,18 @@ class Stage:
             self.start_worker()
 
     def begin_load(self, rate: float) -> None:
-        """Ask for jobs, for as long as faults go on."""
-        self._load = Load(self.load_dsn, self.history, self.seed, rate)
-        self._load.start()
+        """Ask for jobs, for as long as faults go on: half by plain calls, half by wakeful's own client."""
+        self._loads = [
+            Load(self.load_dsn, self.history, self.seed, rate / 2),
+            ClientLoad(self.load_dsn, self.history, self.seed + 1, rate / 2),
+        ]
+        for load in self._loads:
+            load.start()
 
     def end_load(self) -> None:
         """Ask for no more."""
-        assert self._load is not None
-        self._load.end()
+        for load in self._loads:
+            load.end()
 
     def flood(self, count: int, task: str = "quick") -> None:
         """Ask for so many jobs at once."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
+from uuid import UUID
 
 import pytest
 
+from tests.chaos.evidence import WITNESS, gather
+from tests.chaos.history import History
+from tests.chaos.invariants import broken
 from tests.chaos.server import Server, private_server
-from tests.sessions import query, scalar, session
+from tests.sessions import query, scalar, session, take_out
 from tests.verbs import fall_asleep, register, worker_claim
 from wakeful.database.session import Database
 from wakeful.produce.delivery import Ask, deliver_apart
@@ -25,7 +29,7 @@ T = TypeVar("T")
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     """Its own writer leaves alone what no commit waits for, or the tests would be about how quick that is."""
-    with private_server(tmp_path / "server", wal_writer_delay="10s") as made:
+    with private_server(tmp_path / "server", tables=WITNESS, wal_writer_delay="10s") as made:
         yield made
 
 
@@ -45,19 +49,35 @@ class KilledOnce(Database):
         return super().run(statement)
 
 
-def test_a_job_that_is_lost_before_it_reached_the_disk_is_sent_again(server: Server) -> None:
+def enqueue_while_it_is_killed(server: Server, history: History) -> UUID:
+    """The id that the client was answered."""
     job = NewJob(new_id(), "t", "{}")
     with session(server.dsn) as db:
         fall_asleep(db)
     database = KilledOnce(server)
+    history.ask((job.id, job.task))
     try:
         [answer] = drive(deliver_apart([Ask(job, fresh=True)], poke=True), database)
     finally:
         database.close()
     assert database.killed
     assert answer == job.id
+    history.answer((job.id, job.id))
+    return job.id
+
+
+def test_a_job_that_is_lost_before_it_reached_the_disk_is_sent_again(server: Server, tmp_path: Path) -> None:
+    id = enqueue_while_it_is_killed(server, History(tmp_path))
     with session(server.dsn) as db:
-        assert [row["id"] for row in query(db, "select id from wakeful.job")] == [job.id]
+        assert [row["id"] for row in query(db, "select id from wakeful.job")] == [id]
+
+
+def test_an_answer_without_a_look_for_the_job_is_caught(server: Server, tmp_path: Path) -> None:
+    with session(server.dsn) as db:
+        take_out(db, "reach_disk_1", "return missing", "return true or missing")
+    enqueue_while_it_is_killed(server, History(tmp_path))
+    with session(server.dsn) as db:
+        assert {1, 2} <= broken(gather(db, History(tmp_path))).keys()
 
 
 @pytest.mark.parametrize("claimed", [True, False])
