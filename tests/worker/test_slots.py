@@ -22,7 +22,9 @@ from wakeful.values.errors import DatabaseUnavailable
 from wakeful.values.retry import Fixed
 from wakeful.worker.summary import Summary
 
-DEEP = "[" * 3000 + "]" * 3000
+# Deeper than any Python here can read, and no deeper than PostgreSQL can store.
+LEVELS = 12_000
+DEEP = "[" * LEVELS + "]" * LEVELS
 
 
 class Row(msgspec.Struct):
