@@ -64,7 +64,9 @@ def _parser() -> argparse.ArgumentParser:
         "--rounds", type=int, help="rounds, in alternating order (3; 1 where nothing else is asked for)"
     )
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: does it work at all?")
-    parser.add_argument("--long", action="store_true", help="also ten million finished jobs, and memory over a million")
+    parser.add_argument(
+        "--long", action="store_true", help="also ten million finished jobs, and our memory over a million"
+    )
     parser.add_argument(
         "--publish", action="store_true", help="write docs/explanation/benchmarks.md; a complete run does"
     )
