@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from benchmarks.alone import alone
 from benchmarks.bench import ROOT
 from benchmarks.check import moves
 from benchmarks.contestants import chosen
+from benchmarks.measure import MEASUREMENTS
 from benchmarks.options import Options, read_options
 from benchmarks.report.page import publish
 from benchmarks.report.terminal import tell
@@ -22,7 +24,9 @@ PUBLISHED = DOCS / "benchmarks" / "results.json"
 def main() -> int:
     """Exit with 1 when a check finds that something got worse."""
     options = read_options()
-    if options.check and not PUBLISHED.exists():
+    # So that workers and servers are taken down by whoever started them.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
+    if (options.check or options.add) and not PUBLISHED.exists():
         print(f"Nothing is published in {PUBLISHED}: run `make bench-peers` first.", file=sys.stderr)
         return 1
     with alone(BUILD):
@@ -34,8 +38,10 @@ def main() -> int:
             folder=BUILD,
         )
     print("\n" + tell(results, options.measurements))
+    if options.add:
+        results = read_results(PUBLISHED).with_rounds_of(results)
     if options.publish:
-        print(f"Written to {publish(results, options.measurements, DOCS)}")
+        print(f"Written to {publish(results, MEASUREMENTS, DOCS)}")
     return _check(results, options) if options.check else 0
 
 

@@ -22,6 +22,7 @@ class Options:
     rounds: int
     sizes: Sizes
     publish: bool
+    add: bool
     check: bool
 
 
@@ -46,7 +47,8 @@ def read_options(arguments: Sequence[str] | None = None) -> Options:
         measurements=tuple(_of(known[name], brief) for name in names),
         rounds=given.rounds or (1 if given.quick or brief else 3),
         sizes=sizes,
-        publish=given.publish or complete,
+        publish=given.publish or given.add or complete,
+        add=given.add,
         check=given.check,
     )
 
@@ -70,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--publish", action="store_true", help="write docs/explanation/benchmarks.md; a complete run does"
     )
+    parser.add_argument("--add", action="store_true", help="add these rounds to the published ones")
     parser.add_argument(
         "--check", action="store_true", help="compare ratios with the published ones, and say what moved"
     )

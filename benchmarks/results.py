@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,12 @@ class Results:
         """Those that were measured, in order of appearance."""
         found = (sample.system for sample in self.samples if sample.measurement == measurement and sample.values)
         return list(dict.fromkeys(found))
+
+    def with_rounds_of(self, more: Results) -> Results:
+        """These, and the rounds of another run on the same machine after them."""
+        last = max((sample.round for sample in self.samples), default=0)
+        later = [replace(sample, round=sample.round + last) for sample in more.samples]
+        return Results(self.machine, {**self.systems, **more.systems}, self.missing, [*self.samples, *later])
 
     def problems(self) -> list[Sample]:
         """What could not be measured."""

@@ -15,8 +15,8 @@ CLIENTS = 8
 
 _SCRIPT = """\
 update wakeful.job set state = 2, attempt = attempt + 1, epoch = epoch + 1, worker_id = '{worker}', started_at = now()
-where id = (select id from wakeful.job where queue = 'default' and task = 'noop' and state = 1
-order by rank, ready_at, id limit 1 for update skip locked) returning id \\gset
+where id = (select id from wakeful.job where queue = 'default' and task = 'noop' and state = 1 and limit_key is null
+order by rank, coalesce(turn, ready_at), id limit 1 for update skip locked) returning id \\gset
 delete from wakeful.job where id = :id;
 """
 

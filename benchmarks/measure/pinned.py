@@ -58,9 +58,7 @@ def _pinned(site: Site) -> Iterator[None]:
         yield
 
 
-OWN_BATCH = Measurement(
-    "pinned", "Four rounds with a pinned snapshot", _FIGURES, own_batch, with_postgres, repeated=False
-)
+OWN_BATCH = Measurement("pinned", "Four rounds with a pinned snapshot", _FIGURES, own_batch, with_postgres)
 TENS = Measurement(
     "pinned-10",
     "Four rounds with a pinned snapshot, claims of ten",

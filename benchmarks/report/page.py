@@ -20,8 +20,9 @@ wakeful beside its rivals and beside the bare driver: on one server, in one run,
 its documentation offers. This page is written by the benchmarks themselves. `make bench` takes some minutes and
 measures wakeful, the limits of the bare drivers, and the two fastest rivals; `make bench-peers` measures all and
 writes this page; `make bench-check` compares a fresh run with it. Figures depend on the machine, so look at the
-ratios: each is the median over the rounds of one run, with the least and the greatest beside it. Systems take turns
-in alternating order.
+ratios: each is the median over rounds, with the least and the greatest beside it, and formed within a round. Systems
+take turns in alternating order. A figure that strays from round to round gets more of them: `make bench ARGS="--only
+latency --rounds 3 --add"`.
 
 What the rivals do for their time differs. wakeful keeps every finished job, counts attempts, and fences settlement.
 """

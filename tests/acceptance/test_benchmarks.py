@@ -118,6 +118,17 @@ def test_a_ratio_that_sank_is_told_as_worse_and_one_that_rose_as_better() -> Non
     assert str(sunk).startswith("worse: bulk, wakeful to bare-psycopg 0.25")
 
 
+def test_the_rounds_of_a_later_run_are_added_to_the_published_ones() -> None:
+    both = made_up(1000, 2000).with_rounds_of(made_up(4000, 2000))
+    assert list(both.rounds("bulk", "wakeful", "jobs_per_second")) == [1, 2, 3, 4, 5, 6]
+    ratio = both.ratio("bulk", "jobs_per_second", "wakeful", "bare-psycopg")
+    assert ratio is not None
+    # Each within its round: never the first run's 1,000 to the second one's 2,000.
+    assert ratio.low < 0.51
+    assert ratio.high > 1.99
+    assert read_options(["--only", "bulk", "--add"]).publish
+
+
 @pytest.mark.parametrize(
     ("asked", "contested"),
     [([], ["drain", "enqueue", "idle", "latency"]), (["--only", "drain,timers"], ["drain", "timers"])],
