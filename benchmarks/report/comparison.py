@@ -8,12 +8,13 @@ from benchmarks.report.tables import Row
 from benchmarks.results import Results
 
 OURS = "wakeful"
+# As wide as a terminal can show; a page has room for more.
 MOST_FIGURES = 5
 
 
-def comparison(results: Results, measurement: Measurement) -> tuple[Row, list[Row]]:
-    """Head and rows, the best first."""
-    figures = [figure for figure in measurement.figures if _anyone(results, measurement, figure)][:MOST_FIGURES]
+def comparison(results: Results, measurement: Measurement, most: int = MOST_FIGURES) -> tuple[Row, list[Row]]:
+    """Head and rows, the best first, with this many figures."""
+    figures = [figure for figure in measurement.figures if _anyone(results, measurement, figure)][:most]
     compares = OURS in results.systems_in(measurement.name) and len(results.systems_in(measurement.name)) > 1
     head = ["", *(f"{figure.title}, {figure.unit}" for figure in figures), *(["to wakeful"] if compares else [])]
     rows: list[Row] = []

@@ -13,6 +13,8 @@ from benchmarks.report.comparison import comparison, ranked
 from benchmarks.report.tables import piped
 from benchmarks.results import Results
 
+MOST_FIGURES = 7
+
 INTRODUCTION = """\
 # Benchmarks
 
@@ -73,7 +75,7 @@ def _parts(results: Results, measurements: Sequence[Measurement]) -> Iterator[st
         yield f"## {measurement.title}\n\n{measurement.counts}"
         if len(results.systems_in(measurement.name)) > 1:
             yield f"![{measurement.title}](benchmarks/{measurement.name}.svg)"
-        yield piped(*comparison(results, measurement))
+        yield piped(*comparison(results, measurement, MOST_FIGURES))
     yield _systems(results)
     yield _machine(results)
 

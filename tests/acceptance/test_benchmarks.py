@@ -90,6 +90,7 @@ def test_the_page_has_a_table_and_a_plot_for_each_measurement(results: Results, 
         assert f"](benchmarks/{measurement.name}.svg)" in page
         ElementTree.parse(tmp_path / "benchmarks" / f"{measurement.name}.svg")
     assert "| wakeful |" in page
+    assert all(f"{figure.title}, {figure.unit}" in page for figure in ONE_PROCESS.figures)
     assert read_results(tmp_path / "benchmarks" / "results.json") == results
 
 
