@@ -18,8 +18,8 @@ MOST_FIGURES = 7
 INTRODUCTION = """\
 # Benchmarks
 
-wakeful beside its rivals and beside the bare driver: on one server, in one run, each in the best configuration that
-its documentation offers. This page is written by the benchmarks themselves. `make bench` takes some minutes and
+wakeful beside its rivals and beside the bare driver: on one server, in the same rounds, each in the best configuration
+that its documentation offers. This page is written by the benchmarks themselves. `make bench` takes some minutes and
 measures wakeful, the limits of the bare drivers, and the two fastest rivals; `make bench-peers` measures all and
 writes this page; `make bench-check` compares a fresh run with it. Figures depend on the machine, so look at the
 ratios: each is the median over rounds, with the least and the greatest beside it, and formed within a round. Systems
