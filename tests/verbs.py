@@ -101,6 +101,15 @@ def worker_claim(
     return [Held(row["id"], row["epoch"], worker, row) for row in taken], rows[-1]
 
 
+def poked_claim(
+    db: Session, worker: UUID, id: UUID, *, queues: Sequence[str] = ("default",), tasks: Sequence[str] = ("t",)
+) -> list[Held]:
+    """The claim of a worker that was poked for this job."""
+    served = {"queues": list(queues), "lanes": [1] * len(queues), "limits": [10], "tasks": list(tasks)}
+    rows = call(db, "claim_poked_1", worker_id=worker, id=id, **served)
+    return [Held(row["id"], row["epoch"], worker, row) for row in rows if row["id"] is not None]
+
+
 def position(row: dict[str, Any]) -> tuple[int, Any, UUID]:
     """Where a claimed job stood in line."""
     return row["rank"], row["ready_at"], row["id"]

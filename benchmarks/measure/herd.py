@@ -37,7 +37,7 @@ def herd(bench: Bench, system: System) -> Values:
 
 def _claims(site: Site) -> int:
     calls = site.server.calls(site.database)
-    return sum(count for query, count in calls.items() if "claim_1(" in query or "turn_1(" in query)
+    return sum(count for query, count in calls.items() if "claim_1(" in query or "claim_poked_1(" in query)
 
 
 HERD = Measurement(

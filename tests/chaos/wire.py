@@ -19,7 +19,7 @@ Side = Literal["client", "server"]
 VERBS = {
     "settle": (b"wakeful.complete", b"wakeful.settle_1"),
     "heartbeat": (b"wakeful.pulse_1", b"wakeful.beat_1"),
-    "claim": (b"wakeful.claim_1",),
+    "claim": (b"wakeful.claim_1", b"wakeful.claim_poked_1"),
     "enqueue": (b"wakeful.enqueue",),
     "commit": (b"COMMIT",),
 }

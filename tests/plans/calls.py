@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from psycopg.types.json import Jsonb
 
 from tests.sessions import Session, call, query, value
-from tests.verbs import Held, claim, complete, enqueue, enqueue_many, fail, register, settle, worker_claim
+from tests.verbs import Held, claim, complete, enqueue, enqueue_many, fail, poked_claim, register, settle, worker_claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class Call:
 _WORKER = UUID("00000000-0000-4000-8000-000000000001")
 # What `holding` has prepared: to look it up would be one more statement to be watched.
 _HELD: list[Held] = []
+_NAMED: list[UUID] = []
 _KNOWN = UUID("01890000-0000-7000-8000-000000000001")
 
 
@@ -61,6 +62,17 @@ def complete_all_held(db: Session) -> None:
 def turn(db: Session) -> None:
     ids, epochs = held_ids()
     worker_claim(db, _WORKER, want=10, tend=False, done_ids=ids, done_epochs=epochs)
+
+
+def poked(db: Session) -> None:
+    """Poked for the one that is known."""
+    assert poked_claim(db, _WORKER, _NAMED[0])
+
+
+def named(db: Session, jobs: int = 10) -> None:
+    """One of those in line is known by name."""
+    present(db, jobs)
+    _NAMED[:] = [enqueue(db, priority=9)]
 
 
 def fail_all(db: Session) -> None:
@@ -130,7 +142,7 @@ def finish_known(db: Session) -> None:
 def warm(db: Session) -> None:
     """Make every call once with one job, as an idle worker does all day, and leave nothing."""
     for one in CALLS.values():
-        if one.prepare in (present, holding):
+        if one.prepare in (present, holding, named):
             one.prepare(db, jobs=1)
         else:
             one.prepare(db)
@@ -146,6 +158,8 @@ CALLS = {
     "claim_1 that comes back short": Call(
         partial(worker_claim, worker=_WORKER, tasks=["t", "nobody's"], queues=["empty", "vacant"]), present
     ),
+    "claim_poked_1": Call(poked, named),
+    "claim_poked_1 of one that is gone": Call(lambda db: poked_claim(db, _WORKER, uuid4()), present),
     "claim_1 of one that must run alone": Call(
         partial(worker_claim, worker=_WORKER, want=1, alone=True, tend=False), present
     ),

@@ -32,6 +32,8 @@ from tests.verbs import (
     enqueue,
     enqueue_many,
     fail,
+    job,
+    poked_claim,
     register,
     state_of,
     stats,
@@ -142,10 +144,11 @@ def test_two_settlements_of_one_claim(db: Session, arena: Arena) -> None:
 def test_a_claim_under_the_workers_lease_against_its_rescue(db: Session, arena: Arena) -> None:
     """Whatever wins, no job is left running whose worker is on no list."""
     seen = Counter[str]()
-    for _ in range(times(300)):
+    for number in range(times(300)):
         worker = register(db, lease="2 milliseconds")
         id = enqueue(db)
-        claimed, _ = arena.race(by(worker_claim, worker=worker, tend=False), by(value, "rescue"))
+        claiming = by(poked_claim, worker, id) if number % 2 else by(worker_claim, worker=worker, tend=False)
+        claimed, _ = arena.race(claiming, by(value, "rescue"))
         orphans = query(
             db,
             "select from wakeful.job j where j.state = 2"
@@ -156,6 +159,18 @@ def test_a_claim_under_the_workers_lease_against_its_rescue(db: Session, arena: 
         db.execute("delete from wakeful.job where id = %s", [id])
         db.execute("delete from wakeful.worker")
     assert set(seen) <= {"taken", str(Refused(LAPSED))}
+
+
+def test_who_is_poked_for_the_same_job_gets_it_once(db: Session, arena: Arena) -> None:
+    workers = [register(db) for _ in range(3)]
+    first = 0
+    for _ in range(times(300)):
+        id = enqueue(db)
+        taken = arena.race(*(by(poked_claim, worker, id) for worker in workers))
+        assert [held.id for mine in taken for held in mine] == [id]
+        first += bool(taken[0])
+        assert job(db, id)["attempt"] == 1
+    assert 0 < first < times(300), "nobody wins every time, or it was no race"
 
 
 def test_workers_that_find_each_other_lapsed_do_not_wait_for_each_other(db: Session, arena: Arena) -> None:

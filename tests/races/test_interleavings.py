@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from uuid import uuid4
+from collections.abc import Callable
+from typing import TypeAlias
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -24,6 +25,7 @@ from tests.sessions import (
     wait_until_blocked,
 )
 from tests.verbs import (
+    Held,
     claim,
     claim_one,
     complete,
@@ -32,6 +34,7 @@ from tests.verbs import (
     enqueue_many,
     fail,
     job,
+    poked_claim,
     register,
     started,
     state_of,
@@ -39,6 +42,13 @@ from tests.verbs import (
     stats,
     worker_claim,
 )
+
+Claiming: TypeAlias = Callable[[Session, UUID, UUID], list[Held]]
+
+
+def plainly(db: Session, worker: UUID, id: UUID) -> list[Held]:
+    """The claim of a worker that takes what is in line."""
+    return worker_claim(db, worker, tend=False)[0]
 
 
 @pytest.fixture
@@ -191,12 +201,14 @@ def test_a_rerun_that_is_rolled_back_is_not_started(db: Session, first: Session,
     assert states(db) == {held.id: "completed"}
 
 
-def test_a_claim_in_flight_holds_its_worker_and_the_rescue_passes_it_over(db: Session, first: Session) -> None:
+@pytest.mark.parametrize("claimed", [plainly, poked_claim])
+def test_a_claim_in_flight_holds_its_worker_and_the_rescue_passes_it_over(
+    db: Session, first: Session, claimed: Claiming
+) -> None:
     worker = register(db, lease="10 seconds")
     id = enqueue(db)
     first.execute("begin")
-    taken, _ = worker_claim(first, worker)
-    assert len(taken) == 1
+    assert len(claimed(first, worker, id)) == 1
     shift_clock(db, "11 seconds")
     assert value(db, "rescue") == 0
     assert len(query(db, "select from wakeful.worker")) == 1
@@ -206,14 +218,17 @@ def test_a_claim_in_flight_holds_its_worker_and_the_rescue_passes_it_over(db: Se
     assert state_of(db, id) == "ready"
 
 
-def test_a_claim_that_meets_its_rescue_waits_and_is_refused(db: Session, first: Session, second: Session) -> None:
+@pytest.mark.parametrize("claimed", [plainly, poked_claim])
+def test_a_claim_that_meets_its_rescue_waits_and_is_refused(
+    db: Session, first: Session, second: Session, claimed: Claiming
+) -> None:
     worker = register(db, lease="10 seconds")
-    enqueue(db)
+    id = enqueue(db)
     shift_clock(db, "0 seconds")
     first.execute("begin")
     scalar(first, "select id from wakeful.worker where id = %s for update", worker)
     with background() as start:
-        claiming = start(worker_claim, second, worker)
+        claiming = start(claimed, second, worker, id)
         wait_until_blocked(db, second)
         value(first, "leave_1", worker_id=worker)
         first.execute("commit")
@@ -222,20 +237,36 @@ def test_a_claim_that_meets_its_rescue_waits_and_is_refused(db: Session, first: 
     assert stats(db) == {"ready": 1}
 
 
-def test_a_claim_that_waited_past_the_end_of_its_lease_is_refused(db: Session, first: Session, second: Session) -> None:
+@pytest.mark.parametrize("claimed", [plainly, poked_claim])
+def test_a_claim_that_waited_past_the_end_of_its_lease_is_refused(
+    db: Session, first: Session, second: Session, claimed: Claiming
+) -> None:
     """A rescue that could not take everything back leaves the worker's row as it was."""
     worker = register(db, lease="300 milliseconds")
-    enqueue(db)
+    id = enqueue(db)
     first.execute("begin")
     scalar(first, "select id from wakeful.worker where id = %s for update", worker)
     with background() as start:
-        claiming = start(partial(worker_claim, second, worker, tend=False))
+        claiming = start(claimed, second, worker, id)
         wait_until_blocked(db, second)
         until(lambda: not query(db, "select from wakeful.worker where lease_expires_at > wakeful.now()"))
         first.execute("commit")
         with refusal(LAPSED):
             claiming.result()
     assert stats(db) == {"ready": 1}
+
+
+@pytest.mark.parametrize("claimed", [plainly, poked_claim])
+def test_a_claim_does_not_wait_for_a_job_that_someone_holds(
+    db: Session, first: Session, second: Session, claimed: Claiming
+) -> None:
+    worker, id = register(db), enqueue(db)
+    first.execute("begin")
+    first.execute("select from wakeful.job for update")
+    second.execute("set lock_timeout = '5s'")
+    assert claimed(second, worker, id) == []
+    first.execute("commit")
+    assert len(claimed(second, worker, id)) == 1
 
 
 def test_a_beat_and_a_claim_of_one_worker_do_not_wait_for_each_other(

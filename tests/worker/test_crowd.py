@@ -77,6 +77,22 @@ async def test_a_burst_over_many_workers_reaches_all_of_them(app: Wakeful, db: S
         await soon(lambda: scalar(db, "select count(*) from wakeful.finished_job") == 8)
 
 
+async def test_who_was_poked_beside_one_that_has_died_passes_on_what_it_cannot_take(app: Wakeful, db: Session) -> None:
+    """Two are poked: of two that live, in two rounds of three only one. It begins with the job that is named."""
+    together = asyncio.Barrier(4)
+
+    @app.task(name="meet")
+    async def meet() -> None:
+        await together.wait()
+
+    async with working(app, concurrency=2) as one, working(app, concurrency=2) as other:
+        db.execute("insert into wakeful.sleeper (worker_id, queues, tasks) values (gen_random_uuid(), null, '{meet}')")
+        for met in range(1, 7):
+            db.execute("select wakeful.enqueue('meet', '{}') from generate_series(1, 4)")
+            await soon(lambda met=met: scalar(db, "select count(*) from wakeful.finished_job") == 4 * met)  # type: ignore[misc]
+            await asyncio.gather(at_rest(one), at_rest(other))
+
+
 async def test_a_poke_spent_on_a_worker_that_is_busy_reaches_one_that_is_not(app: Wakeful, db: Session) -> None:
     """As when it was chosen while its claim, which took its last slot, had not yet committed."""
     go, begun = asyncio.Event(), asyncio.Event()

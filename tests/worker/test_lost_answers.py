@@ -48,6 +48,22 @@ async def test_a_claim(app: Wakeful, link: Link, db: Session) -> None:
     assert scalar(db, "select max(attempt) from wakeful.finished_job") == 1
 
 
+async def test_the_claim_of_a_job_that_a_poke_named(app: Wakeful, link: Link, db: Session) -> None:
+    started: list[int] = []
+
+    @app.task(name="t")
+    async def t(number: int) -> None:
+        started.append(number)
+
+    async with working(app):
+        link.lose_answer_to("wakeful.claim_poked_1(")
+        db.execute("select wakeful.enqueue('t', jsonb_build_object('number', 1))")
+        await heard(link.cut)
+        await soon(lambda: scalar(db, "select count(*) from wakeful.finished_job") == 1)
+    assert started == [1]
+    assert scalar(db, "select max(attempt) from wakeful.finished_job") == 1
+
+
 async def test_a_turn(app: Wakeful, link: Link, db: Session, caplog: pytest.LogCaptureFixture) -> None:
     """One commit had completed a job and claimed others: the completion is repeated, the others are given back."""
     started: list[int] = []

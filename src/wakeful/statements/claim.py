@@ -26,6 +26,7 @@ class ClaimRequest:
     """What a worker asks for: `queues[i]` belongs to lane `lanes[i]` (from 1), which has `limits[lane − 1]` slots.
 
     `free` says how many of those are free now: what is limited is not held ready behind busy ones. None: all.
+    `poked` is the job that a poke named, with which a brief claim begins.
     """
 
     worker_id: UUID
@@ -41,6 +42,7 @@ class ClaimRequest:
     alone: bool = False
     brief: bool = False
     free: Sequence[int] | None = None
+    poked: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,10 @@ from wakeful.claim_1(%(worker_id)s::uuid, %(queues)s::text[], %(lanes)s::integer
 
 _CLAIM = f"{_ASK}, brief => %(brief)s::boolean, free => %(free)s::integer[])"
 
+_CLAIM_POKED = f"""{_COLUMNS}
+from wakeful.claim_poked_1(%(worker_id)s::uuid, %(poked)s::uuid, %(queues)s::text[], %(lanes)s::integer[],
+ %(limits)s::integer[], %(tasks)s::text[], %(sleeps)s::text, %(pass_on)s::boolean, %(free)s::integer[])"""
+
 _TURN = f"""{_ASK}, %(done_ids)s::uuid[], %(done_epochs)s::bigint[], %(done_results)s::text[],
  free => %(free)s::integer[])"""
 
@@ -80,6 +86,8 @@ from wakeful.pulse_1(%(worker_id)s::uuid, %(beat)s::interval, %(canary)s::bigint
 
 def claim(request: ClaimRequest) -> Statement[Claimed]:
     """Take ready jobs."""
+    if request.poked is not None:
+        return Statement(_CLAIM_POKED, _asked_for_one(request, request.poked), _decoder(request.worker_id))
     return Statement(_CLAIM, _asked(request), _decoder(request.worker_id))
 
 
@@ -147,6 +155,16 @@ def _asked(request: ClaimRequest) -> dict[str, object]:
         "lease": request.lease,
         "alone": request.alone,
         "brief": request.brief,
+    }
+
+
+def _asked_for_one(request: ClaimRequest, poked: UUID) -> dict[str, object]:
+    return {
+        "worker_id": request.worker_id,
+        "poked": poked,
+        **_places(request),
+        "sleeps": request.sleeps,
+        "pass_on": request.pass_on,
     }
 
 

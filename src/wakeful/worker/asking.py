@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from uuid import UUID
 
 from wakeful.claim.appetite import Appetite
 from wakeful.claim.horizon import Horizon
@@ -60,7 +61,16 @@ class Asking:
         return limits if budget is None else self._within(budget, limits)
 
     def claim(
-        self, limits: Sequence[int], now: float, crew: Crew, ears: Ears, *, tend: bool, brief: bool, pass_on: bool
+        self,
+        limits: Sequence[int],
+        now: float,
+        crew: Crew,
+        ears: Ears,
+        *,
+        tend: bool,
+        brief: bool,
+        pass_on: bool,
+        poked: UUID | None,
     ) -> ClaimRequest:
         """The request of a claim."""
         self._asked_at = now
@@ -79,6 +89,8 @@ class Asking:
             alone=alone,
             brief=brief,
             free=self._free(limits),
+            # Whose last slot the job might take has to see whether there is more, and to pass the poke on.
+            poked=poked if brief and min(limits) > 1 else None,
         )
 
     def pulse(self, limits: Sequence[int], ears: Ears) -> ClaimRequest:

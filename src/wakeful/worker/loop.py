@@ -12,6 +12,7 @@ import random
 from collections.abc import Sequence
 from datetime import timedelta
 from time import monotonic
+from uuid import UUID
 
 from wakeful.claim.lanes import Lanes
 from wakeful.database.line import AsyncLine
@@ -65,7 +66,7 @@ class Loop:
         self._looks = 0
         self._declared = False
         self._woken = False
-        self._hurry = False
+        self._poked: UUID | None = None
         self._finished = 0
         self._held_back = False
         self._calls = Calls(line, presence, writer, lambda: self.crew.claims())
@@ -100,7 +101,7 @@ class Loop:
                         self.counts["woken_by_poke"] += 1
                         self._asking.horizon.lower(queue, position)
                         # Without a position it may be one that fell due before its commit, and is to be promoted first.
-                        self._hurry = position is not None
+                        self._poked = position.id if position else None
                         self._look()
             case Look():
                 self._tended_at = 0.0
@@ -211,16 +212,18 @@ class Loop:
         # start what came, and see to everything else afterwards.
         calm = self._declared and self._tended_at > 0.0 and self.crew.idle and not settles
         unbounded = not self._asking.horizon.bounds_anything and self._asking.turn(self.crew) != "alone"
-        brief = self._hurry and calm and unbounded
+        brief = self._poked is not None and calm and unbounded
         tend = not brief and now - self._tended_at >= TEND_EVERY
         if tend:
             self._tended_at = now
-        return self._asking.claim(limits, now, self.crew, self.ears, tend=tend, brief=brief, pass_on=self._woken)
+        return self._asking.claim(
+            limits, now, self.crew, self.ears, tend=tend, brief=brief, pass_on=self._woken, poked=self._poked
+        )
 
     async def _claim(self, limits: Sequence[int], done: list[Completion], now: float) -> None:
         request = self._request(limits, now, bool(done))
         looks = self._looks
-        self._woken = self._hurry = False
+        self._woken, self._poked = False, None
         self.counts["claims"] += 1
         claimed = await self._calls.claim(request, done)
         # One that settled something was not in vain.
@@ -276,6 +279,8 @@ class Loop:
                 lane.hungry = again or bool(claimed.jobs)
         self._declared = sum(request.limits) > len(claimed.jobs)
         self.crew.take(claimed.jobs)
+        # There may be more than the one that was named, and than there are slots: the next claim passes it on.
+        self._woken = self._woken or (request.poked is not None and bool(claimed.jobs))
         if claimed.report.due_in is not None:
             self.alarm.due_in(claimed.report.due_in)
 
