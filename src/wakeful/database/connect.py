@@ -10,6 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from wakeful.database.address import describe, normalise_dsn, resolve_dsn
+from wakeful.database.quick import QuickConnection
 from wakeful.values.errors import DatabaseUnavailable
 
 __all__ = ["aconnect", "connect", "connection_options", "resolve_dsn", "unavailable"]
@@ -58,11 +59,11 @@ def connect(dsn: str, *, name: str = "wakeful") -> psycopg.Connection[tuple[Any,
     return conn
 
 
-async def aconnect(dsn: str, *, name: str = "wakeful") -> psycopg.AsyncConnection[tuple[Any, ...]]:
+async def aconnect(dsn: str, *, name: str = "wakeful") -> QuickConnection:
     """Open one async connection in autocommit mode, or raise DatabaseUnavailable with a sentence."""
     options = connection_options(dsn, name=name)
     try:
-        conn = await psycopg.AsyncConnection[tuple[Any, ...]].connect(**options)
+        conn = await QuickConnection.connect(**options)
         try:
             await aconfigure(conn)
         # Cancelled, or lost at once: nobody else would close it.

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.rows import tuple_row
 
+from wakeful.database.quick import QuickConnection
 from wakeful.database.sqlstates import ServerError, sentence, translate
 from wakeful.statements.statement import Statement
 from wakeful.values.errors import DatabaseUnavailable, WakefulError
@@ -28,12 +29,14 @@ def fetch(conn: psycopg.Connection[Any], statement: Statement[T]) -> T:
 
 async def afetch(conn: psycopg.AsyncConnection[Any], statement: Statement[T]) -> T:
     """Run the statement in whatever transaction `conn` is in, and decode its rows. Never commits."""
-    async with psycopg.AsyncCursor(conn, row_factory=tuple_row) as cursor:
-        try:
-            await cursor.execute(statement.sql, statement.params, binary=True)
-            rows = await cursor.fetchall() if _may_have_rows(cursor) else []
-        except psycopg.Error as error:
-            raise translated(error, statement.sql) from error
+    try:
+        rows = await conn.short_way.rows_of(statement) if isinstance(conn, QuickConnection) else None
+        if rows is None:
+            async with psycopg.AsyncCursor(conn, row_factory=tuple_row) as cursor:
+                await cursor.execute(statement.sql, statement.params, binary=True)
+                rows = await cursor.fetchall() if _may_have_rows(cursor) else []
+    except psycopg.Error as error:
+        raise translated(error, statement.sql) from error
     return statement.decode(rows)
 
 

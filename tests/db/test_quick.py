@@ -1,0 +1,176 @@
+"""The short way to the server: the same answers as a cursor's, and a cursor wherever it cannot be taken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from tests.db.samples import EVERY_KIND, EVERY_KIND_BACK
+from tests.sessions import Session, query, scalar, until
+from wakeful.database.fetch import afetch
+from wakeful.database.quick import QuickConnection
+from wakeful.statements.statement import Statement
+from wakeful.testing import Database
+from wakeful.values.errors import DatabaseUnavailable
+from wakeful.values.job import JobId
+
+ID = UUID("01890000-0000-7000-8000-000000000001")
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@pytest.fixture
+async def conn(database: Database) -> AsyncIterator[QuickConnection]:
+    async with await database.aconnect() as made:
+        assert isinstance(made, QuickConnection)
+        yield made
+
+
+async def quickly(conn: QuickConnection, statement: Statement[object]) -> object:
+    rows = await conn.short_way.rows_of(statement)
+    assert rows is not None, "it took no short way"
+    return statement.decode(rows)
+
+
+def echo(type: str, value: object) -> Statement[object]:
+    return Statement(f"select %(value)s::{type}, 100 %% 7", {"value": value}, list)
+
+
+@pytest.mark.parametrize(
+    ("type", "value"),
+    [
+        ("uuid", ID),
+        ("uuid", JobId(ID, "inserted")),
+        ("text", ""),
+        ("text", 'a "quoted" \\ back\\slash, {brace} and NULL, ü, 漢, 🦉'),
+        ("text", "%(value)s and $1 and %%"),
+        ("text", Colour.RED),
+        ("integer", -(2**31)),
+        ("bigint", 2**63 - 1),
+        ("boolean", False),
+        ("timestamptz", datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)),
+        ("timestamptz", datetime(1, 1, 1, tzinfo=UTC)),
+        ("interval", timedelta(days=-3, microseconds=1)),
+        ("text", None),
+        ("text[]", ['a "quoted" \\ back\\slash', "", "null", "NULL", None, "{}", "a,b", " "]),
+        ("uuid[]", [ID, None]),
+        ("integer[]", []),
+        ("boolean[]", [True, None, False]),
+        ("timestamptz[]", [datetime(2026, 2, 3, tzinfo=UTC)]),
+    ],
+)
+async def test_what_goes_in_comes_back_as_by_a_cursor(conn: QuickConnection, type: str, value: object) -> None:
+    statement = echo(type, value)
+    async with conn.cursor(binary=True) as cursor:
+        await cursor.execute(statement.sql.encode(), statement.params)
+        expected = await cursor.fetchall()
+    assert expected == [(value, 2)]
+    # Again and again: it is prepared on the way.
+    for _ in range(8):
+        assert await quickly(conn, statement) == expected
+
+
+@pytest.mark.parametrize("value", ["a\0b", "\ud800"])
+async def test_text_that_no_server_takes_is_refused_as_a_cursor_does(conn: QuickConnection, value: str) -> None:
+    statement = echo("text", value)
+    assert await conn.short_way.rows_of(statement) is None
+    with pytest.raises((psycopg.DataError, UnicodeEncodeError)):
+        await afetch(conn, statement)
+    assert await quickly(conn, echo("integer", 1)) == [(1, 2)]
+
+
+async def test_bytes_and_floats_are_left_to_a_cursor(conn: QuickConnection) -> None:
+    for type, value in (("bytea", b"\0\1"), ("float8", 0.1), ("float8[]", [0.5, None])):
+        statement = echo(type, value)
+        assert await conn.short_way.rows_of(statement) is None
+        assert await afetch(conn, statement) == [(value, 2)]
+    assert await afetch(conn, EVERY_KIND) == EVERY_KIND_BACK
+
+
+async def test_it_is_prepared_after_some_calls_unless_a_pooler_is_in_between(
+    conn: QuickConnection, database: Database
+) -> None:
+    statement: Statement[object] = Statement(
+        "select count(*) from pg_prepared_statements where name like %(name)s::text", {"name": "wakeful%"}, list
+    )
+    seen = [await quickly(conn, statement) for _ in range(7)]
+    assert seen == [[(0,)]] * 5 + [[(1,)]] * 2
+    async with await database.aconnect() as behind:
+        behind.prepare_threshold = None
+        assert [await quickly(behind, statement) for _ in range(7)] == [[(0,)]] * 7  # type: ignore[arg-type]
+
+
+async def test_other_encodings_and_pipelines_are_left_to_a_cursor(conn: QuickConnection) -> None:
+    await conn.execute("set client_encoding to latin1")
+    assert await conn.short_way.rows_of(echo("text", "ü")) is None
+    assert await afetch(conn, echo("text", "ü")) == [("ü", 2)]
+    await conn.execute("set client_encoding to utf8")
+    async with conn.pipeline():
+        assert await conn.short_way.rows_of(echo("text", "ü")) is None
+        assert await afetch(conn, echo("text", "ü")) == [("ü", 2)]
+
+
+async def test_it_takes_part_in_the_transaction_that_there_is(conn: QuickConnection, db: Session) -> None:
+    await conn.execute("create table t (n int)")
+    insert: Statement[object] = Statement("insert into t values (%(n)s::integer)", {"n": 1}, list)
+    async with conn.transaction(force_rollback=True):
+        assert await quickly(conn, insert) == []
+    assert scalar(db, "select count(*) from t") == 0
+    async with conn.transaction():
+        await quickly(conn, insert)
+        with pytest.raises(psycopg.errors.InvalidTextRepresentation):
+            async with conn.transaction():
+                await afetch(conn, echo("integer", "x"))
+        await quickly(conn, insert)
+    assert scalar(db, "select count(*) from t") == 2
+
+
+async def test_an_error_while_preparing_leaves_a_connection_that_works(conn: QuickConnection) -> None:
+    await conn.execute("create table t (n int)")
+    statement: Statement[object] = Statement("select n from t where n = %(n)s::integer", {"n": 1}, list)
+    for _ in range(5):
+        assert await quickly(conn, statement) == []
+    await conn.execute("drop table t")
+    for _ in range(2):
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            await conn.short_way.rows_of(statement)
+    await conn.execute("create table t as select 1 as n")
+    assert await quickly(conn, statement) == [(1,)]
+
+
+async def test_two_callers_of_one_connection_take_turns(conn: QuickConnection) -> None:
+    asked = [quickly(conn, echo("integer", n)) for n in range(20)]
+    assert await asyncio.gather(*asked) == [[(n, 2)] for n in range(20)]
+
+
+async def test_a_server_that_hangs_up_is_told_of(conn: QuickConnection, db: Session) -> None:
+    waiting = asyncio.create_task(afetch(conn, Statement("select pg_sleep(60)", {}, list)))
+    await asyncio.to_thread(until, lambda: _sleeps(db, conn))
+    scalar(db, "select pg_terminate_backend(%s)", conn.info.backend_pid)
+    with pytest.raises(DatabaseUnavailable):
+        await waiting
+    with pytest.raises(DatabaseUnavailable):
+        await afetch(conn, echo("integer", 1))
+
+
+async def test_who_is_cancelled_leaves_no_statement_behind(conn: QuickConnection, db: Session) -> None:
+    waiting = asyncio.create_task(afetch(conn, Statement("select pg_sleep(60)", {}, list)))
+    await asyncio.to_thread(until, lambda: _sleeps(db, conn))
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await asyncio.to_thread(until, lambda: not _sleeps(db, conn))
+    assert await quickly(conn, echo("integer", 1)) == [(1, 2)]
+
+
+def _sleeps(db: Session, conn: QuickConnection) -> bool:
+    pid = conn.info.backend_pid
+    return bool(query(db, "select from pg_stat_activity where pid = %s and wait_event = 'PgSleep'", pid))
