@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.chaos.evidence import Evidence, gather
-from tests.chaos.faults.fault import Fault
+from tests.chaos.faults.fault import Fault, Nothing
 from tests.chaos.forgetting import Forgotten, forget
 from tests.chaos.invariants import broken
 from tests.chaos.pace import Pace, measure
@@ -109,7 +109,10 @@ def conclude(verdict: Verdict, fault: Fault, seen: Evidence) -> None:
         verdict.forgotten = forget(seen, fault.forgetting)
     verdict.notes = fault.notes()
     verdict.broken = broken(seen)
-    if complaints := fault.complaints():
+    complaints = fault.complaints()
+    if not verdict.injected and not isinstance(fault, Nothing):
+        complaints.append("it was never done, so nothing is shown")
+    if complaints:
         verdict.broken.setdefault(13, []).extend(complaints)
 
 

@@ -33,3 +33,12 @@ def test_a_database_that_is_killed_breaks_nothing() -> None:
     verdict = play(FAULTS["postgres-killed"], SEED, Effort(times=2))
     assert not failures([verdict])
     assert verdict.injected == 2
+
+
+@pytest.mark.parametrize(("name", "shows"), [("listener-killed", False), ("none", True)])
+def test_a_fault_that_was_never_done_shows_nothing(database: Database, tmp_path: Path, name: str, shows: bool) -> None:
+    with session(database.dsn) as db:
+        db.execute(WITNESS.encode())
+    with stage_on(database.dsn, tmp_path, SEED) as stage:
+        verdict = play_on(stage, FAULTS[name], Effort(times=0))
+    assert (not failures([verdict])) is shows, verdict.broken

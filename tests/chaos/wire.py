@@ -46,6 +46,7 @@ class Talk:
     verb: str | None = None
     said: dict[Side, int] = field(default_factory=dict)
     silent: bool = False
+    ends: list[asyncio.StreamWriter] = field(default_factory=list)
 
 
 class Wire(Link):
@@ -82,10 +83,21 @@ class Wire(Link):
 
     def silence(self, name: str) -> int:
         """Let nothing more through on the connections of this name, for ever, and hang up on nobody; how many."""
-        found = [talk for talk in self._talks.values() if name.encode() in talk.name and not talk.silent]
+        found = self._named(name)
         for talk in found:
             talk.silent = True
         return len(found)
+
+    def hang_up(self, name: str) -> int:
+        """End the connections of this name, which both ends notice; how many."""
+        found = self._named(name)
+        for talk in found:
+            for end in talk.ends:
+                self._loop.call_soon_threadsafe(end.close)
+        return len(found)
+
+    def _named(self, name: str) -> list[Talk]:
+        return [talk for talk in list(self._talks.values()) if name.encode() in talk.name and not talk.silent]
 
     # Called on its loop.
 
@@ -106,6 +118,7 @@ class Wire(Link):
         key = asks or hears
         assert key is not None
         talk = self._talks.setdefault(key, Talk())
+        talk.ends.append(target)
         pending = b""
         try:
             while chunk := await source.read(CHUNK_BYTES):
