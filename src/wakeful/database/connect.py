@@ -10,7 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from wakeful.database.address import describe, normalise_dsn, resolve_dsn
-from wakeful.database.quick import QuickConnection
+from wakeful.database.quick import AsyncQuickConnection, QuickConnection
 from wakeful.values.errors import DatabaseUnavailable
 
 __all__ = ["aconnect", "connect", "connection_options", "resolve_dsn", "unavailable"]
@@ -44,10 +44,10 @@ def prepares() -> bool:
     return os.environ.get("WAKEFUL_PREPARE", "on").strip().lower() not in ("off", "0", "false", "no")
 
 
-def connect(dsn: str, *, name: str = "wakeful") -> psycopg.Connection[tuple[Any, ...]]:
+def connect(dsn: str, *, name: str = "wakeful") -> QuickConnection:
     """Open one connection in autocommit mode, or raise DatabaseUnavailable with a sentence."""
     try:
-        conn = psycopg.Connection[tuple[Any, ...]].connect(**connection_options(dsn, name=name))
+        conn = QuickConnection.connect(**connection_options(dsn, name=name))
         try:
             configure(conn)
         # Lost at once: nobody else would close it.
@@ -59,11 +59,11 @@ def connect(dsn: str, *, name: str = "wakeful") -> psycopg.Connection[tuple[Any,
     return conn
 
 
-async def aconnect(dsn: str, *, name: str = "wakeful") -> QuickConnection:
+async def aconnect(dsn: str, *, name: str = "wakeful") -> AsyncQuickConnection:
     """Open one async connection in autocommit mode, or raise DatabaseUnavailable with a sentence."""
     options = connection_options(dsn, name=name)
     try:
-        conn = await QuickConnection.connect(**options)
+        conn = await AsyncQuickConnection.connect(**options)
         try:
             await aconfigure(conn)
         # Cancelled, or lost at once: nobody else would close it.

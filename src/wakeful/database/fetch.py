@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.rows import tuple_row
 
-from wakeful.database.quick import QuickConnection
+from wakeful.database.quick import AsyncQuickConnection, QuickConnection
 from wakeful.database.sqlstates import ServerError, sentence, translate
 from wakeful.statements.statement import Statement
 from wakeful.values.errors import DatabaseUnavailable, WakefulError
@@ -17,20 +17,22 @@ T = TypeVar("T")
 
 def fetch(conn: psycopg.Connection[Any], statement: Statement[T]) -> T:
     """Run the statement in whatever transaction `conn` is in, and decode its rows. Never commits."""
-    # A cursor class of our own choosing: the connection's may be a RawCursor, which has other placeholders.
-    with psycopg.Cursor(conn, row_factory=tuple_row) as cursor:
-        try:
-            cursor.execute(statement.sql, statement.params, binary=True)
-            rows = cursor.fetchall() if _may_have_rows(cursor) else []
-        except psycopg.Error as error:
-            raise translated(error, statement.sql) from error
+    try:
+        rows = conn.rows_of(statement) if isinstance(conn, QuickConnection) else None
+        if rows is None:
+            # A cursor class of our own choosing: the connection's may be a RawCursor, which has other placeholders.
+            with psycopg.Cursor(conn, row_factory=tuple_row) as cursor:
+                cursor.execute(statement.sql, statement.params, binary=True)
+                rows = cursor.fetchall() if _may_have_rows(cursor) else []
+    except psycopg.Error as error:
+        raise translated(error, statement.sql) from error
     return statement.decode(rows)
 
 
 async def afetch(conn: psycopg.AsyncConnection[Any], statement: Statement[T]) -> T:
     """Run the statement in whatever transaction `conn` is in, and decode its rows. Never commits."""
     try:
-        rows = await conn.short_way.rows_of(statement) if isinstance(conn, QuickConnection) else None
+        rows = await conn.rows_of(statement) if isinstance(conn, AsyncQuickConnection) else None
         if rows is None:
             async with psycopg.AsyncCursor(conn, row_factory=tuple_row) as cursor:
                 await cursor.execute(statement.sql, statement.params, binary=True)

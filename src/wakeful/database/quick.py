@@ -1,4 +1,4 @@
-"""Statements by libpq's own calls, on async connections of our own.
+"""Statements by libpq's own calls, on connections of our own.
 
 A cursor finds out for each parameter of each call how its type is written. Ours are short texts: without that, a call
 takes two thirds of the client's time. A job that waits to be started waits for two such calls.
@@ -26,7 +26,7 @@ _MOST_PREPARED: Final = 100
 _BINARY: Final = pq.Format.BINARY
 
 
-class QuickConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
+class QuickConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection like any other, with a short way."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -34,37 +34,60 @@ class QuickConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         super().__init__(*args, **options)
         self.short_way = ShortWay(self)
 
+    def rows_of(self, statement: Statement[object]) -> Sequence[Row] | None:
+        """Run it, in whatever transaction there is. None: nothing was done, since only a cursor can."""
+        exchange = self.short_way.exchange(statement)
+        if exchange is None:
+            return None
+        with self.lock:
+            return self.wait(exchange)
+
+
+class AsyncQuickConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """The same for an event loop."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """As psycopg makes it."""
+        super().__init__(*args, **options)
+        self.short_way = ShortWay(self)
+
+    async def rows_of(self, statement: Statement[object]) -> Sequence[Row] | None:
+        """Run it, in whatever transaction there is. None: nothing was done, since only a cursor can."""
+        exchange = self.short_way.exchange(statement)
+        if exchange is None:
+            return None
+        async with self.lock:
+            return await self.wait(exchange)
+
 
 class ShortWay:
-    """What one connection has prepared."""
+    """What is said on one connection, and what it has prepared."""
 
-    def __init__(self, conn: psycopg.AsyncConnection[Any]) -> None:
+    def __init__(self, conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
         self._conn = conn
         self._reader = Transformer(conn)
         self._sent: dict[bytes, int] = {}
         self._names: dict[bytes, bytes] = {}
 
-    async def rows_of(self, statement: Statement[object]) -> Sequence[Row] | None:
-        """Run it, in whatever transaction there is. None: nothing was done, since only a cursor can."""
-        conn, pgconn = self._conn, self._conn.pgconn
-        command = _command(statement.sql)
+    def exchange(self, statement: Statement[object]) -> PQGen[Sequence[Row]] | None:
+        """What asks for its rows; None where only a cursor can."""
+        pgconn, command = self._conn.pgconn, _command(statement.sql)
         values = _texts(command.names, statement.params)
         if values is None or pgconn.pipeline_status or pgconn.parameter_status(b"client_encoding") != b"UTF8":
             return None
-        async with conn.lock:
-            result = await conn.wait(self._exchange(command.text, values))
-        if result.status != pq.ExecStatus.TUPLES_OK:
-            return []
-        self._reader.set_pgresult(result, format=_BINARY)
-        return self._reader.load_rows(0, result.ntuples, tuple)
+        return self._exchange(command.text, values)
 
-    def _exchange(self, command: bytes, values: list[bytes | None]) -> PQGen[PGresult]:
+    def _exchange(self, command: bytes, values: list[bytes | None]) -> PQGen[Sequence[Row]]:
         name = self._names.get(command) or (yield from self._prepare(command))
         if name is None:
             self._conn.pgconn.send_query_params(command, values, result_format=_BINARY)
         else:
             self._conn.pgconn.send_query_prepared(name, values, result_format=_BINARY)
-        return (yield from self._answer())
+        result = yield from self._answer()
+        if result.status != pq.ExecStatus.TUPLES_OK:
+            return []
+        self._reader.set_pgresult(result, format=_BINARY)
+        return self._reader.load_rows(0, result.ntuples, tuple)
 
     def _prepare(self, command: bytes) -> PQGen[bytes | None]:
         """Its name from now on, once it was sent as often as psycopg sends what it then prepares."""
