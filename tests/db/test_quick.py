@@ -134,19 +134,32 @@ async def test_other_encodings_and_pipelines_are_left_to_a_cursor(conn: AsyncQui
         assert await afetch(conn, echo("text", "ü")) == [("ü", 2)]
 
 
-async def test_it_takes_part_in_the_transaction_that_there_is(conn: AsyncQuickConnection, db: Session) -> None:
+async def test_within_a_transaction_it_is_left_to_a_cursor(conn: AsyncQuickConnection, db: Session) -> None:
     await conn.execute("create table t (n int)")
     insert: Statement[object] = Statement("insert into t values (%(n)s::integer)", {"n": 1}, list)
     async with conn.transaction(force_rollback=True):
-        assert await quickly(conn, insert) == []
+        assert await conn.rows_of(insert) is None
+        assert await afetch(conn, insert) == []
     assert scalar(db, "select count(*) from t") == 0
-    async with conn.transaction():
-        await quickly(conn, insert)
-        with pytest.raises(psycopg.errors.InvalidTextRepresentation):
-            async with conn.transaction():
-                await afetch(conn, echo("integer", "x"))
-        await quickly(conn, insert)
-    assert scalar(db, "select count(*) from t") == 2
+    assert await quickly(conn, insert) == []
+    assert scalar(db, "select count(*) from t") == 1
+
+
+async def test_what_the_driver_gives_up_is_prepared_again(conn: AsyncQuickConnection) -> None:
+    """It does so with all that is prepared, when something was dropped or rolled back and it had prepared itself."""
+    statement = echo("integer", 1)
+    for again in range(3):
+        for _ in range(8):
+            assert await quickly(conn, statement) == [(1, 2)]
+            await conn.execute("select 1 as again")
+        if again == 1:
+            await conn.execute("create table t ()")
+            await conn.execute("drop table t")
+        else:
+            async with conn.transaction(force_rollback=True):
+                await conn.execute("select 1 as again")
+        names = await (await conn.execute("select count(*) from pg_prepared_statements")).fetchone()
+        assert names == (0,), "the driver has given up nothing"
 
 
 async def test_an_error_while_preparing_leaves_a_connection_that_works(conn: AsyncQuickConnection) -> None:

@@ -24,6 +24,7 @@ from wakeful.statements.statement import Row, Statement
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s|%%")
 _MOST_PREPARED: Final = 100
 _BINARY: Final = pq.Format.BINARY
+_IDLE: Final = pq.TransactionStatus.IDLE
 
 
 class QuickConnection(psycopg.Connection[tuple[Any, ...]]):
@@ -35,12 +36,10 @@ class QuickConnection(psycopg.Connection[tuple[Any, ...]]):
         self.short_way = ShortWay(self)
 
     def rows_of(self, statement: Statement[object]) -> Sequence[Row] | None:
-        """Run it, in whatever transaction there is. None: nothing was done, since only a cursor can."""
-        exchange = self.short_way.exchange(statement)
-        if exchange is None:
-            return None
+        """Run it in a transaction of its own. None: nothing was done, since only a cursor can."""
         with self.lock:
-            return self.wait(exchange)
+            exchange = self.short_way.exchange(statement)
+            return None if exchange is None else self.wait(exchange)
 
 
 class AsyncQuickConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
@@ -52,12 +51,10 @@ class AsyncQuickConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         self.short_way = ShortWay(self)
 
     async def rows_of(self, statement: Statement[object]) -> Sequence[Row] | None:
-        """Run it, in whatever transaction there is. None: nothing was done, since only a cursor can."""
-        exchange = self.short_way.exchange(statement)
-        if exchange is None:
-            return None
+        """Run it in a transaction of its own. None: nothing was done, since only a cursor can."""
         async with self.lock:
-            return await self.wait(exchange)
+            exchange = self.short_way.exchange(statement)
+            return None if exchange is None else await self.wait(exchange)
 
 
 class ShortWay:
@@ -66,36 +63,51 @@ class ShortWay:
     def __init__(self, conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
         self._conn = conn
         self._reader = Transformer(conn)
-        self._sent: dict[bytes, int] = {}
+        self._times: dict[bytes, int] = {}
         self._names: dict[bytes, bytes] = {}
+        self._given = 0
 
     def exchange(self, statement: Statement[object]) -> PQGen[Sequence[Row]] | None:
-        """What asks for its rows; None where only a cursor can."""
+        """What asks for its rows; None where only a cursor can, and in a transaction, which could not be repaired."""
         pgconn, command = self._conn.pgconn, _command(statement.sql)
         values = _texts(command.names, statement.params)
-        if values is None or pgconn.pipeline_status or pgconn.parameter_status(b"client_encoding") != b"UTF8":
+        if (
+            values is None
+            or pgconn.transaction_status != _IDLE
+            or pgconn.pipeline_status
+            or pgconn.parameter_status(b"client_encoding") != b"UTF8"
+        ):
             return None
         return self._exchange(command.text, values)
 
     def _exchange(self, command: bytes, values: list[bytes | None]) -> PQGen[Sequence[Row]]:
-        name = self._names.get(command) or (yield from self._prepare(command))
-        if name is None:
-            self._conn.pgconn.send_query_params(command, values, result_format=_BINARY)
-        else:
-            self._conn.pgconn.send_query_prepared(name, values, result_format=_BINARY)
-        result = yield from self._answer()
+        try:
+            result = yield from self._sent(command, values)
+        except psycopg.errors.InvalidSqlStatementName:
+            # psycopg gives up all that is prepared, ours too, when something was dropped or rolled back.
+            self._names.clear()
+            result = yield from self._sent(command, values)
         if result.status != pq.ExecStatus.TUPLES_OK:
             return []
         self._reader.set_pgresult(result, format=_BINARY)
         return self._reader.load_rows(0, result.ntuples, tuple)
 
+    def _sent(self, command: bytes, values: list[bytes | None]) -> PQGen[PGresult]:
+        name = self._names.get(command) or (yield from self._prepare(command))
+        if name is None:
+            self._conn.pgconn.send_query_params(command, values, result_format=_BINARY)
+        else:
+            self._conn.pgconn.send_query_prepared(name, values, result_format=_BINARY)
+        return (yield from self._answer())
+
     def _prepare(self, command: bytes) -> PQGen[bytes | None]:
         """Its name from now on, once it was sent as often as psycopg sends what it then prepares."""
-        threshold, times = self._conn.prepare_threshold, self._sent.get(command, 0) + 1
-        self._sent[command] = times
+        threshold, times = self._conn.prepare_threshold, self._times.get(command, 0) + 1
+        self._times[command] = times
         if threshold is None or times <= threshold or len(self._names) >= _MOST_PREPARED:
             return None
-        name = f"wakeful_{len(self._names)}".encode()
+        self._given += 1
+        name = f"wakeful_{self._given}".encode()
         self._conn.pgconn.send_prepare(name, command)
         yield from self._answer()
         self._names[command] = name
