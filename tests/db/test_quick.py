@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -173,6 +175,19 @@ async def test_an_error_while_preparing_leaves_a_connection_that_works(conn: Asy
             await conn.rows_of(statement)
     await conn.execute("create table t as select 1 as n")
     assert await quickly(conn, statement) == [(1,)]
+
+
+async def test_a_connection_that_nobody_uses_any_more_is_gone_at_once(database: Database) -> None:
+    conn = await database.aconnect()
+    await afetch(conn, echo("integer", 1))
+    await conn.close()
+    forgotten = weakref.ref(conn)
+    gc.disable()
+    try:
+        del conn
+        assert forgotten() is None
+    finally:
+        gc.enable()
 
 
 async def test_two_callers_of_one_connection_take_turns(conn: AsyncQuickConnection) -> None:

@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import psycopg
 from psycopg import generators, pq
 from psycopg.abc import PQGen
 from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
-from psycopg.pq.abc import PGresult
+from psycopg.pq.abc import PGconn, PGresult
 
 from wakeful.statements.arrays import array_of, text_of
 from wakeful.statements.statement import Row, Statement
+
+_Connection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s|%%")
 _MOST_PREPARED: Final = 100
@@ -33,12 +35,12 @@ class QuickConnection(psycopg.Connection[tuple[Any, ...]]):
     def __init__(self, *args: Any, **options: Any) -> None:
         """As psycopg makes it."""
         super().__init__(*args, **options)
-        self.short_way = ShortWay(self)
+        self.short_way = ShortWay()
 
     def rows_of(self, statement: Statement[object]) -> Sequence[Row] | None:
         """Run it in a transaction of its own. None: nothing was done, since only a cursor can."""
         with self.lock:
-            exchange = self.short_way.exchange(statement)
+            exchange = self.short_way.exchange(self, statement)
             return None if exchange is None else self.wait(exchange)
 
 
@@ -48,28 +50,26 @@ class AsyncQuickConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     def __init__(self, *args: Any, **options: Any) -> None:
         """As psycopg makes it."""
         super().__init__(*args, **options)
-        self.short_way = ShortWay(self)
+        self.short_way = ShortWay()
 
     async def rows_of(self, statement: Statement[object]) -> Sequence[Row] | None:
         """Run it in a transaction of its own. None: nothing was done, since only a cursor can."""
         async with self.lock:
-            exchange = self.short_way.exchange(statement)
+            exchange = self.short_way.exchange(self, statement)
             return None if exchange is None else await self.wait(exchange)
 
 
 class ShortWay:
-    """What is said on one connection, and what it has prepared."""
+    """What one connection has prepared. It does not hold the connection, which would outlive its last user."""
 
-    def __init__(self, conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-        self._conn = conn
-        self._reader = Transformer(conn)
+    def __init__(self) -> None:
         self._times: dict[bytes, int] = {}
         self._names: dict[bytes, bytes] = {}
         self._given = 0
 
-    def exchange(self, statement: Statement[object]) -> PQGen[Sequence[Row]] | None:
+    def exchange(self, conn: _Connection, statement: Statement[object]) -> PQGen[Sequence[Row]] | None:
         """What asks for its rows; None where only a cursor can, and in a transaction, which could not be repaired."""
-        pgconn, command = self._conn.pgconn, _command(statement.sql)
+        pgconn, command = conn.pgconn, _command(statement.sql)
         values = _texts(command.names, statement.params)
         if (
             values is None
@@ -78,46 +78,51 @@ class ShortWay:
             or pgconn.parameter_status(b"client_encoding") != b"UTF8"
         ):
             return None
-        return self._exchange(command.text, values)
+        return self._exchange(conn, command.text, values)
 
-    def _exchange(self, command: bytes, values: list[bytes | None]) -> PQGen[Sequence[Row]]:
+    def _exchange(self, conn: _Connection, command: bytes, values: list[bytes | None]) -> PQGen[Sequence[Row]]:
         try:
-            result = yield from self._sent(command, values)
+            result = yield from self._sent(conn, command, values)
         except psycopg.errors.InvalidSqlStatementName:
             # psycopg gives up all that is prepared, ours too, when something was dropped or rolled back.
             self._names.clear()
-            result = yield from self._sent(command, values)
+            result = yield from self._sent(conn, command, values)
         if result.status != pq.ExecStatus.TUPLES_OK:
             return []
-        self._reader.set_pgresult(result, format=_BINARY)
-        return self._reader.load_rows(0, result.ntuples, tuple)
+        reader = Transformer(conn)
+        reader.set_pgresult(result, format=_BINARY)
+        return reader.load_rows(0, result.ntuples, tuple)
 
-    def _sent(self, command: bytes, values: list[bytes | None]) -> PQGen[PGresult]:
-        name = self._names.get(command) or (yield from self._prepare(command))
+    def _sent(self, conn: _Connection, command: bytes, values: list[bytes | None]) -> PQGen[PGresult]:
+        name = self._names.get(command) or (yield from self._prepare(conn, command))
         if name is None:
-            self._conn.pgconn.send_query_params(command, values, result_format=_BINARY)
+            conn.pgconn.send_query_params(command, values, result_format=_BINARY)
         else:
-            self._conn.pgconn.send_query_prepared(name, values, result_format=_BINARY)
-        return (yield from self._answer())
+            conn.pgconn.send_query_prepared(name, values, result_format=_BINARY)
+        return (yield from _answer(conn.pgconn))
 
-    def _prepare(self, command: bytes) -> PQGen[bytes | None]:
+    def _prepare(self, conn: _Connection, command: bytes) -> PQGen[bytes | None]:
         """Its name from now on, once it was sent as often as psycopg sends what it then prepares."""
-        threshold, times = self._conn.prepare_threshold, self._times.get(command, 0) + 1
+        threshold, times = conn.prepare_threshold, self._times.get(command, 0) + 1
         self._times[command] = times
         if threshold is None or times <= threshold or len(self._names) >= _MOST_PREPARED:
             return None
         self._given += 1
         name = f"wakeful_{self._given}".encode()
-        self._conn.pgconn.send_prepare(name, command)
-        yield from self._answer()
+        conn.pgconn.send_prepare(name, command)
+        yield from _answer(conn.pgconn)
         self._names[command] = name
         return name
 
-    def _answer(self) -> PQGen[PGresult]:
-        result: PGresult = (yield from generators.execute(self._conn.pgconn))[-1]
-        if result.status == pq.ExecStatus.FATAL_ERROR:
-            raise error_from_result(result)
-        return result
+
+def _answer(pgconn: PGconn) -> PQGen[PGresult]:
+    results = yield from generators.execute(pgconn)
+    if not results:
+        raise psycopg.OperationalError("the server hung up without an answer")
+    result: PGresult = results[-1]
+    if result.status == pq.ExecStatus.FATAL_ERROR:
+        raise error_from_result(result)
+    return result
 
 
 class _Command(NamedTuple):
