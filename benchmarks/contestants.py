@@ -28,6 +28,7 @@ BARE = (
     asyncpg.SYSTEM,
     psycopg.NOTIFYING,
     asyncpg.NOTIFYING,
+    asyncpg.HEARING,
     functions.SYSTEM,
     *inside.SYSTEMS,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -23,6 +23,15 @@ NOTIFYING = replace(
     module="benchmarks.bare.asyncpg",
 )
 
+HEARING = replace(
+    NOTIFYING,
+    name="bare-asyncpg-heard",
+    title="bare asyncpg, NOTIFY, no claim",
+    settings="an insert and a NOTIFY per connection; what is heard of is started, and claimed by nobody",
+    environment=(("BENCH_NOTIFY", "heard"),),
+    only=frozenset(("latency",)),
+)
+
 _numbered = cache(numbered)
 
 
@@ -35,8 +44,8 @@ class Asyncpg(BareDriver):
         rows: Sequence[Any] = await conn.fetch(_numbered(statement), *values)
         return rows
 
-    async def listen(self, conn: Any, woken: asyncio.Event) -> None:
-        await conn.add_listener("bare", lambda *_: woken.set())
+    async def listen(self, conn: Any, hear: Callable[[str], object]) -> None:
+        await conn.add_listener("bare", lambda *told: hear(told[-1]))
         await asyncio.Event().wait()
 
 

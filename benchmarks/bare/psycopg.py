@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,10 +41,10 @@ class Psycopg(BareDriver):
         cursor = await conn.execute(statement.encode(), values, prepare=True)
         return await cursor.fetchall() if cursor.description else []
 
-    async def listen(self, conn: Any, woken: asyncio.Event) -> None:
+    async def listen(self, conn: Any, hear: Callable[[str], object]) -> None:
         await conn.execute("listen bare")
-        async for _ in conn.notifies():
-            woken.set()
+        async for notice in conn.notifies():
+            hear(notice.payload)
 
 
 if __name__ == "__main__":

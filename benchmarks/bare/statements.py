@@ -23,7 +23,9 @@ _COLUMNS = """insert into bare.job (id, queue, task, state, rank, max_attempts, 
 INSERT_ONE = f"""{_COLUMNS}
 values (%s::uuid, 'default', 'noop', 1, 0, 5, false, now(), now(), now(), now(), %s::uuid, %s::jsonb)"""
 
-INSERT_ONE_AND_NOTIFY = f"with made as ({INSERT_ONE} returning id) select pg_notify('bare', '') from made"
+INSERT_ONE_AND_NOTIFY = (
+    f"with made as ({INSERT_ONE} returning payload) select pg_notify('bare', payload::text) from made"
+)
 
 NOTIFY = "select pg_notify('bare', '')"
 
