@@ -68,11 +68,12 @@ class BareDriver(Driver):
         return None
 
     async def work(self, load: Load, probe: Probe) -> None:
+        listener = await self.connect()
+        if self.only_hears:
+            return await self.listen(listener, lambda payload: probe.start(json.loads(payload)["n"]))
         noop = handlers(probe)["noop"]
         worker, woken = uuid4(), asyncio.Event()
-        conn, listener = await self.connect(), await self.connect()
-        if self.only_hears:
-            await self.listen(listener, lambda payload: probe.start(json.loads(payload)["n"]))
+        conn = await self.connect()
         listening = asyncio.create_task(self.listen(listener, lambda _: woken.set()))
         while not listening.done():
             woken.clear()
@@ -85,3 +86,4 @@ class BareDriver(Driver):
                 await woken.wait()
             else:
                 await asyncio.sleep(0.01)
+        return None

@@ -32,7 +32,9 @@ async def app(link: Link) -> AsyncIterator[Wakeful]:
         yield made
 
 
-async def test_a_claim(app: Wakeful, link: Link, db: Session) -> None:
+@pytest.mark.parametrize("call", ["wakeful.claim_poked_1(", "wakeful.claim_1("])
+async def test_a_claim(app: Wakeful, link: Link, db: Session, call: str) -> None:
+    """That of the job which the poke names, and that of the rest."""
     started: list[int] = []
 
     @app.task(name="t")
@@ -40,27 +42,11 @@ async def test_a_claim(app: Wakeful, link: Link, db: Session) -> None:
         started.append(number)
 
     async with working(app):
-        link.lose_answer_to("wakeful.claim_1(")
+        link.lose_answer_to(call)
         db.execute("select wakeful.enqueue('t', jsonb_build_object('number', n)) from generate_series(1, 3) n")
         await heard(link.cut)
         await soon(lambda: scalar(db, "select count(*) from wakeful.finished_job") == 3)
     assert sorted(started) == [1, 2, 3]
-    assert scalar(db, "select max(attempt) from wakeful.finished_job") == 1
-
-
-async def test_the_claim_of_a_job_that_a_poke_named(app: Wakeful, link: Link, db: Session) -> None:
-    started: list[int] = []
-
-    @app.task(name="t")
-    async def t(number: int) -> None:
-        started.append(number)
-
-    async with working(app):
-        link.lose_answer_to("wakeful.claim_poked_1(")
-        db.execute("select wakeful.enqueue('t', jsonb_build_object('number', 1))")
-        await heard(link.cut)
-        await soon(lambda: scalar(db, "select count(*) from wakeful.finished_job") == 1)
-    assert started == [1]
     assert scalar(db, "select max(attempt) from wakeful.finished_job") == 1
 
 
