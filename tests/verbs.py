@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 from psycopg.types.json import Jsonb
 
 from tests.sessions import Session, call, query, value
+from wakeful.values.identity import new_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,20 @@ def enqueue(db: Session, task: str = "t", payload: dict[str, Any] | None = None,
     made = value(db, "enqueue", task=task, payload=payload or {}, **options)
     assert isinstance(made, UUID)
     return made
+
+
+def enqueue_one(db: Session, **options: Any) -> Any:
+    """Enqueue one job as our own client does, and nothing after it; what is told of it."""
+    asked = {"id": new_id(), "task": "t", "payload": {}, "fresh": True, "poke": True, "alone": True}
+    return value(db, "enqueue_one_1", **{**_NOTHING_SPECIAL, **asked, **options})
+
+
+_NOTHING_SPECIAL = dict.fromkeys(
+    (
+        *("queue", "priority", "run_at", "delay", "max_attempts", "dedup_key", "dedup", "tenant", "correlation_id"),
+        *("parent_id", "created_by", "metadata", "expires_at", "default_off"),
+    )
+)
 
 
 def enqueue_many(db: Session, jobs: Sequence[dict[str, Any]], **options: object) -> list[dict[str, Any]]:

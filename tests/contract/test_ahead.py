@@ -8,20 +8,8 @@ from uuid import UUID
 import pytest
 
 from tests.sessions import Session, query, scalar, value
-from tests.verbs import complete, enqueue, fall_asleep, job, started
+from tests.verbs import complete, enqueue, enqueue_one, fall_asleep, job, started
 from wakeful.values.identity import new_id
-
-NOTHING_SPECIAL = dict.fromkeys(
-    (
-        *("queue", "priority", "run_at", "delay", "max_attempts", "dedup_key", "dedup", "tenant", "correlation_id"),
-        *("parent_id", "created_by", "metadata", "expires_at", "default_off"),
-    )
-)
-
-
-def enqueue_one(db: Session, **options: Any) -> Any:
-    asked = {"id": new_id(), "task": "t", "payload": {}, "fresh": True, "poke": True, "alone": True}
-    return value(db, "enqueue_one_1", **{**NOTHING_SPECIAL, **asked, **options})
 
 
 def test_a_job_that_wakes_somebody_says_that_it_is_ahead(db: Session) -> None:

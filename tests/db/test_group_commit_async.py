@@ -180,3 +180,56 @@ async def test_who_waits_for_a_flight_that_never_began_is_taken_by_the_next(app:
     flight.cancel()
     async with asyncio.timeout(20):
         assert await caller
+
+
+async def prepared(app: Wakeful) -> None:
+    """From now on a lone caller's job is sent before anything else is done."""
+    for _ in range(7):
+        await app.aenqueue("warm")
+
+
+async def test_a_lone_callers_job_is_sent_before_its_flight_takes_off(app: Wakeful, db: Session) -> None:
+    await prepared(app)
+    calling = asyncio.create_task(app.aenqueue("t"))
+    await asyncio.sleep(0)
+    until(lambda: scalar(db, "select count(*) from wakeful.job where task = 't'") == 1)
+    assert await calling is not None
+
+
+async def test_a_flight_that_is_cancelled_before_it_takes_off_leaves_one_job(app: Wakeful, db: Session) -> None:
+    await prepared(app)
+    calling = asyncio.create_task(app.aenqueue("t"))
+    await asyncio.sleep(0)
+    flights = [task for task in asyncio.all_tasks() if task.get_name() == "wakeful enqueue"]
+    assert len(flights) == 1
+    flights[0].cancel()
+    id = await asyncio.wait_for(calling, 20)
+    assert id is not None
+    assert id.action == "inserted"
+    assert scalar(db, "select count(*) from wakeful.job where task = 't'") == 1
+
+
+async def test_a_lone_callers_job_whose_answer_is_lost_is_sent_again(app: Wakeful, db: Session) -> None:
+    await prepared(app)
+    calling = asyncio.create_task(app.aenqueue("t"))
+    await asyncio.sleep(0)
+    kill = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'wakeful'"
+    db.execute(f"{kill} and datname = current_database()".encode())
+    id = await asyncio.wait_for(calling, 20)
+    assert id is not None
+    assert scalar(db, "select count(*) from wakeful.job where task = 't'") == 1
+
+
+async def test_those_who_come_together_are_not_sent_apart(app: Wakeful, db: Session) -> None:
+    """Each of several would go alone, and pay for a commit of its own."""
+    for _ in range(10):
+        await asyncio.gather(*(app.aenqueue("t") for _ in range(10)))
+    assert scalar(db, "select count(distinct xmin::text) from wakeful.job where task = 't'") <= 20
+
+
+async def test_who_is_refused_alone_is_told_why(app: Wakeful, db: Session) -> None:
+    await prepared(app)
+    refuse_poison(db)
+    with pytest.raises(psycopg.errors.RaiseException):
+        await app.aenqueue("t", {"poison": 1})
+    assert await app.aenqueue("t") is not None

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Coroutine
-from contextlib import aclosing
 from typing import Any
 
 import pytest
 
-from wakeful.database.listen import Ear
+from wakeful.database.listen import Ear, Heard
+from wakeful.statements import fleet
 from wakeful.testing import Database
 from wakeful.values.errors import DatabaseUnavailable
+from wakeful.values.identity import new_id
 
 
 class CountingSelector(selectors.DefaultSelector):
@@ -31,9 +32,7 @@ def run_counted(main: Coroutine[Any, Any, None], selector: CountingSelector) -> 
 
 
 async def hear(ear: Ear, heard: asyncio.Queue[str]) -> None:
-    async with aclosing(ear.payloads()) as payloads:  # type: ignore[type-var]
-        async for payload in payloads:
-            heard.put_nowait(payload)
+    await ear.listen(lambda notice: heard.put_nowait(notice.payload))
 
 
 async def next_of(heard: asyncio.Queue[str]) -> str:
@@ -81,4 +80,42 @@ async def test_a_connection_that_is_gone_is_told(database: Database) -> None:
         killer.execute("select pg_terminate_backend(%s, 5000)", [ear._conn.info.backend_pid])
     with pytest.raises(DatabaseUnavailable):
         await asyncio.wait_for(listening, 10)
+    await ear.close()
+
+
+async def test_it_says_by_which_channel_it_heard(database: Database) -> None:
+    ear, heard = await Ear.open(database.dsn, ["town", "country"]), asyncio.Queue[Heard]()
+    listening = asyncio.create_task(ear.listen(heard.put_nowait))
+    with database.connect() as crier:
+        crier.execute("select pg_notify('country', 'a'), pg_notify('town', 'b')")
+    assert [await heard.get(), await heard.get()] == [("country", "a"), ("town", "b")]
+    listening.cancel()
+    await asyncio.wait([listening])
+    await ear.close()
+
+
+async def test_who_cannot_cope_with_what_it_hears_is_told(database: Database) -> None:
+    def cope(heard: Heard) -> None:
+        raise ValueError(heard.payload)
+
+    ear = await Ear.open(database.dsn, ["town"])
+    listening = asyncio.create_task(ear.listen(cope))
+    await asyncio.sleep(0.05)
+    with database.connect() as crier:
+        crier.execute("select pg_notify('town', 'unheard of')")
+    with pytest.raises(ValueError, match="unheard of"):
+        await asyncio.wait_for(listening, 10)
+    await ear.close()
+
+
+async def test_a_channel_that_is_nobody_elses_is_no_part_of_what_was_asked_last(database: Database) -> None:
+    """Whoever may read the server's statistics sees the text of a session's last statement."""
+    worker = new_id()
+    ear = await Ear.open(database.dsn, ["town"], fleet.attend(worker, "a_secret"))
+    with database.connect() as conn:
+        [(asked,)] = conn.execute(
+            "select query from pg_stat_activity where pid = %s", [ear._conn.info.backend_pid]
+        ).fetchall()
+    assert "attend_1" in asked
+    assert "a_secret" not in asked
     await ear.close()

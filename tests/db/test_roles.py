@@ -25,7 +25,7 @@ ENQUEUING = {
     *("enter_breaker_1", "leave_breaker_1"),
 }
 WORKING = {
-    *("claim", "claim_1", "claim_poked_1", "claim_any_1", "wake_1", "pulse_1"),
+    *("claim", "claim_1", "claim_poked_1", "claim_any_1", "wake_1", "pulse_1", "attend_1", "accept_1"),
     *("register_1", "beat_1", "held_1", "leave_1"),
     *("complete", "complete_1", "completed_by_1", "fail", "settle_1", "snooze", "release", "extend"),
     *("extend_1", "note_1", "declare_1"),

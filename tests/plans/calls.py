@@ -7,10 +7,25 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID, uuid4
 
+import psycopg
+from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from tests.sessions import Session, call, query, value
-from tests.verbs import Held, claim, complete, enqueue, enqueue_many, fail, poked_claim, register, settle, worker_claim
+from tests.verbs import (
+    Held,
+    claim,
+    complete,
+    enqueue,
+    enqueue_many,
+    enqueue_one,
+    fail,
+    poked_claim,
+    register,
+    settle,
+    worker_claim,
+)
+from wakeful.values.identity import new_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +47,7 @@ _WORKER = UUID("00000000-0000-4000-8000-000000000001")
 # What `holding` has prepared: to look it up would be one more statement to be watched.
 _HELD: list[Held] = []
 _NAMED: list[UUID] = []
+_LISTENER: list[Session] = []
 _KNOWN = UUID("01890000-0000-7000-8000-000000000001")
 
 
@@ -73,6 +89,34 @@ def named(db: Session, jobs: int = 10) -> None:
     """One of those in line is known by name."""
     present(db, jobs)
     _NAMED[:] = [enqueue(db, priority=9)]
+
+
+def taking(db: Session) -> None:
+    """The worker sleeps, listens, and takes what it is handed."""
+    present(db, 0)
+    listener: Session = psycopg.connect(db.info.dsn, password=db.info.password, autocommit=True, row_factory=dict_row)
+    hang_up()
+    _LISTENER[:] = [listener]
+    call(listener, "attend_1", worker_id=_WORKER, channel="wakeful_watched")
+    worker_claim(db, _WORKER, sleeps="all", takes="wakeful_watched")
+
+
+def hang_up() -> None:
+    """End the listening of the worker that takes what it is handed."""
+    for listener in _LISTENER:
+        listener.close()
+
+
+def hand_over(db: Session) -> None:
+    assert enqueue_one(db) is None, "it was not handed over"
+
+
+def handed(db: Session) -> None:
+    """It has been handed a job."""
+    taking(db)
+    id = new_id()
+    assert enqueue_one(db, id=id) is None
+    _NAMED[:] = [id]
 
 
 def fail_all(db: Session) -> None:
@@ -177,6 +221,10 @@ CALLS = {
     "rescue": Call(lambda db: value(db, "rescue"), lapsed),
     "expire": Call(lambda db: value(db, "expire"), lambda db: enqueue(db, expires_at="2001-01-01")),
     "enqueue": Call(enqueue),
+    "enqueue_one_1 that hands over": Call(hand_over, taking),
+    "accept_1": Call(
+        lambda db: call(db, "accept_1", worker_id=_WORKER, ids=list(_NAMED), epochs=[1], enough=True), handed
+    ),
     "enqueue of a known id": Call(partial(enqueue, id=_KNOWN), finish_known),
     "enqueue of a twin": Call(partial(enqueue, dedup_key="watched", dedup="replace", delay="1 day"), twins),
     "enqueue_many": Call(lambda db: enqueue_many(db, [{"task": "t", "priority": 1} for _ in range(10)])),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
 
-from tests.plans.calls import CALLS, warm
+from tests.plans.calls import CALLS, hang_up, warm
 from tests.plans.explain import Watcher
 from tests.plans.history import load
 from tests.sessions import empty, session
@@ -24,7 +25,8 @@ class Grown:
 
 @pytest.fixture(params=["never analysed", "vacuumed while empty"])
 def grown(request: pytest.FixtureRequest, database: Database) -> Iterator[Grown]:
-    with session(database.dsn) as old, session(database.dsn) as loader:
+    with session(database.dsn) as old, session(database.dsn) as loader, ExitStack() as stack:
+        stack.callback(hang_up)
         for _ in range(7):
             warm(old)
         if request.param == "vacuumed while empty":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wakeful.values.wakeup import Canary, Look, LookForCancelled, Notice, Poke, read_notice
+from wakeful.values.wakeup import Canary, Handed, Look, LookForCancelled, Notice, Poke, read_notice
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,13 @@ def test_a_poke_may_name_a_position() -> None:
     assert notice.position is not None
     assert (notice.position.rank, notice.position.id.int) == (-3, 5)
     assert notice.position.ready_at.microsecond == 1
+
+
+def test_a_job_comes_by_the_private_channel_alone() -> None:
+    assert read_notice('["a", "b"]', private=True) == Handed(("a", "b"))
+    assert read_notice('["a", "b"]') == Look()
+
+
+@pytest.mark.parametrize("payload", ["", "not json", "7", "null"])
+def test_what_cannot_be_read_there_is_a_call_to_look_too(payload: str) -> None:
+    assert read_notice(payload, private=True) == Look()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 
 from tests.simulation.virtual_loop import VirtualLoop, run_virtually
+from wakeful.database.listen import Heard
 from wakeful.values.errors import DatabaseUnavailable
 from wakeful.wake.listener import DEAF_SECONDS, Listener
 
@@ -22,11 +23,11 @@ class Ear:
         self.said: asyncio.Queue[str] = asyncio.Queue()
         self.closed = False
 
-    async def payloads(self) -> AsyncIterator[str]:
+    async def listen(self, hear: Callable[[Heard], None], /) -> None:
         while True:
             payload = await self.said.get()
             if self.hears:
-                yield payload
+                hear(Heard("wakeful", payload))
 
     async def close(self) -> None:
         self.closed = True
@@ -71,13 +72,11 @@ def test_nobody_looks_out_for_a_canary_that_a_lost_connection_should_have_heard(
         ear = Ear(hears=True)
         losing = asyncio.Event()
 
-        async def payloads() -> AsyncIterator[str]:
-            for payload in list[str]():
-                yield payload
+        async def listen(hear: Callable[[Heard], None], /) -> None:
             await losing.wait()
             raise DatabaseUnavailable("The link is lost.")
 
-        ear.payloads = payloads  # type: ignore[method-assign]
+        ear.listen = listen  # type: ignore[method-assign]
 
         async def open_ear() -> Ear:
             if losing.is_set():

@@ -50,6 +50,26 @@ async def test_a_claim(app: Wakeful, link: Link, db: Session, call: str) -> None
     assert scalar(db, "select max(attempt) from wakeful.finished_job") == 1
 
 
+async def test_the_confirmation_of_a_job_that_was_handed_over(app: Wakeful, link: Link, db: Session) -> None:
+    """It runs on, is confirmed once more, and is nobody else's when the five seconds are over."""
+    started: list[int] = []
+    go = asyncio.Event()
+
+    @app.task(name="t")
+    async def t() -> None:
+        started.append(1)
+        await go.wait()
+
+    async with working(app):
+        link.lose_answer_to("wakeful.accept_1(")
+        id = await t.aenqueue()
+        await heard(link.cut)
+        await soon(lambda: scalar(db, "select lease_expires_at is null from wakeful.job where id = %s", id))
+        go.set()
+        row = await comes_to(db, id, "completed")
+    assert (started, row["attempt"], row["epoch"]) == ([1], 1, 1)
+
+
 async def test_a_turn(app: Wakeful, link: Link, db: Session, caplog: pytest.LogCaptureFixture) -> None:
     """One commit had completed a job and claimed others: the completion is repeated, the others are given back."""
     started: list[int] = []
@@ -102,7 +122,7 @@ async def test_a_settlement(app: Wakeful, link: Link, db: Session, outcome: str)
         # So long that no claim takes its settlement along.
         await asyncio.sleep(0.2)
 
-    async with working(app, concurrency=2) as worker:
+    async with working(app, concurrency=3) as worker:
         id = await t.aenqueue()
         await heard(link.cut)
         state = {"retry": "scheduled", "dead": "dead", "complete": "completed"}[outcome]

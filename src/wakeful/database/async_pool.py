@@ -7,18 +7,23 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from copy import copy
-from typing import Any
+from typing import Generic, TypeVar
 from weakref import finalize
 
 import psycopg
 
 from wakeful.database.connect import aconnect
+from wakeful.database.fetch import aanswer
 from wakeful.database.notices import listen_to
 from wakeful.database.pool import WAIT_SECONDS, exhausted, pauses
+from wakeful.database.quick import AsyncQuickConnection
 from wakeful.database.shelf import Kept, Shelf
+from wakeful.statements.statement import Statement
 from wakeful.values.errors import DatabaseUnavailable
 
-AsyncConnection = psycopg.AsyncConnection[tuple[Any, ...]]
+T = TypeVar("T")
+
+AsyncConnection = AsyncQuickConnection
 AsyncCheck = Callable[[AsyncConnection], Awaitable[None]]
 
 
@@ -53,6 +58,25 @@ class AsyncPool:
                 mine.shelf.put(kept)
         finally:
             mine.room.release()
+
+    def send_now(self, statement: Statement[T]) -> UnderWay[T] | None:
+        """Send it on a connection that lies ready, if that takes no waiting. None: nothing was done."""
+        mine = self._loops.get(asyncio.get_running_loop())
+        if mine is None or self._pid != os.getpid() or mine.room.locked():
+            return None
+        kept = mine.shelf.take()
+        if kept is None:
+            return None
+        try:
+            sent = kept.conn.send_now(statement)
+        except psycopg.Error:
+            # Lost a moment ago: who asks for a connection gets another one.
+            sent = False
+        if not sent:
+            mine.shelf.put(kept)
+            return None
+        _enter_now(mine.room)
+        return UnderWay(statement, kept, mine)
 
     def close(self) -> None:
         """Close the connections of the running loop, and of loops that are closed. Idempotent."""
@@ -143,6 +167,33 @@ class _LoopPool:
         self.is_open = False
         self.failures = 0
         self.failure: Exception | None = None
+
+
+class UnderWay(Generic[T]):
+    """A statement that was sent, on a connection that is taken until `answer` has returned or `abandon` is called."""
+
+    def __init__(self, statement: Statement[T], kept: Kept[AsyncConnection], pool: _LoopPool) -> None:
+        self.statement = statement
+        self._kept = kept
+        self._pool = pool
+
+    async def answer(self) -> T:
+        """Wait for its answer, and let go of the connection."""
+        try:
+            return await aanswer(self._kept.conn, self.statement)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the connection, which is closed if the answer has not been read."""
+        self._pool.shelf.put(self._kept)
+        self._pool.room.release()
+
+
+def _enter_now(room: asyncio.Semaphore) -> None:
+    """Acquire one that is not locked, which waits for nothing."""
+    with suppress(StopIteration):
+        room.acquire().send(None)
 
 
 def _hang_up(loops: dict[asyncio.AbstractEventLoop, _LoopPool]) -> None:

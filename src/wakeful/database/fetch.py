@@ -42,6 +42,15 @@ async def afetch(conn: psycopg.AsyncConnection[Any], statement: Statement[T]) ->
     return statement.decode(rows)
 
 
+async def aanswer(conn: AsyncQuickConnection, statement: Statement[T]) -> T:
+    """The decoded rows of what `conn` has under way, by `send_now`."""
+    try:
+        rows = await conn.answer(statement)
+    except psycopg.Error as error:
+        raise translated(error, statement.sql) from error
+    return statement.decode(rows)
+
+
 def _may_have_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
     # A caller's pipeline has no result until it is fetched, which asks the server for it and commits nothing.
     return cursor.pgresult is None or cursor.description is not None

@@ -58,6 +58,15 @@ class AsyncQuickConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
             exchange = self.short_way.exchange(self, statement)
             return None if exchange is None else await self.wait(exchange)
 
+    def send_now(self, statement: Statement[object]) -> bool:
+        """Send it, if that takes no waiting; `answer` is to be called next. False: nothing was done."""
+        return not self.lock.locked() and self.short_way.send_now(self, statement)
+
+    async def answer(self, statement: Statement[object]) -> Sequence[Row]:
+        """The rows of what was sent last, by `send_now`."""
+        async with self.lock:
+            return await self.wait(self.short_way.answer(self, statement))
+
 
 class ShortWay:
     """What one connection has prepared. It does not hold the connection, which would outlive its last user."""
@@ -69,7 +78,31 @@ class ShortWay:
 
     def exchange(self, conn: _Connection, statement: Statement[object]) -> PQGen[Sequence[Row]] | None:
         """What asks for its rows; None where only a cursor can, and in a transaction, which could not be repaired."""
-        pgconn, command = conn.pgconn, _command(statement.sql)
+        command = _command(statement.sql)
+        values = self._values(conn, command, statement)
+        return None if values is None else self._exchange(conn, command.text, values)
+
+    def send_now(self, conn: _Connection, statement: Statement[object]) -> bool:
+        """Send it, all of it; False where more than that is to be done, such as preparing it."""
+        command = _command(statement.sql)
+        name = self._names.get(command.text)
+        values = self._values(conn, command, statement)
+        if values is None or (name is None and conn.prepare_threshold is not None):
+            return False
+        self._send(conn, name, command.text, values)
+        return conn.pgconn.flush() == 0
+
+    def answer(self, conn: _Connection, statement: Statement[object]) -> PQGen[Sequence[Row]]:
+        """The rows of what `send_now` has sent."""
+        try:
+            return _rows(conn, (yield from _answer(conn.pgconn)))
+        except psycopg.errors.InvalidSqlStatementName:
+            self._names.clear()
+            command = _command(statement.sql)
+            return (yield from self._exchange(conn, command.text, _texts(command.names, statement.params) or []))
+
+    def _values(self, conn: _Connection, command: _Command, statement: Statement[object]) -> list[bytes | None] | None:
+        pgconn = conn.pgconn
         values = _texts(command.names, statement.params)
         if (
             values is None
@@ -78,7 +111,7 @@ class ShortWay:
             or pgconn.parameter_status(b"client_encoding") != b"UTF8"
         ):
             return None
-        return self._exchange(conn, command.text, values)
+        return values
 
     def _exchange(self, conn: _Connection, command: bytes, values: list[bytes | None]) -> PQGen[Sequence[Row]]:
         try:
@@ -87,19 +120,18 @@ class ShortWay:
             # psycopg gives up all that is prepared, ours too, when something was dropped or rolled back.
             self._names.clear()
             result = yield from self._sent(conn, command, values)
-        if result.status != pq.ExecStatus.TUPLES_OK:
-            return []
-        reader = Transformer(conn)
-        reader.set_pgresult(result, format=_BINARY)
-        return reader.load_rows(0, result.ntuples, tuple)
+        return _rows(conn, result)
 
     def _sent(self, conn: _Connection, command: bytes, values: list[bytes | None]) -> PQGen[PGresult]:
         name = self._names.get(command) or (yield from self._prepare(conn, command))
+        self._send(conn, name, command, values)
+        return (yield from _answer(conn.pgconn))
+
+    def _send(self, conn: _Connection, name: bytes | None, command: bytes, values: list[bytes | None]) -> None:
         if name is None:
             conn.pgconn.send_query_params(command, values, result_format=_BINARY)
         else:
             conn.pgconn.send_query_prepared(name, values, result_format=_BINARY)
-        return (yield from _answer(conn.pgconn))
 
     def _prepare(self, conn: _Connection, command: bytes) -> PQGen[bytes | None]:
         """Its name from now on, once it was sent as often as psycopg sends what it then prepares."""
@@ -113,6 +145,14 @@ class ShortWay:
         yield from _answer(conn.pgconn)
         self._names[command] = name
         return name
+
+
+def _rows(conn: _Connection, result: PGresult) -> Sequence[Row]:
+    if result.status != pq.ExecStatus.TUPLES_OK:
+        return []
+    reader = Transformer(conn)
+    reader.set_pgresult(result, format=_BINARY)
+    return reader.load_rows(0, result.ntuples, tuple)
 
 
 def _answer(pgconn: PGconn) -> PQGen[PGresult]:

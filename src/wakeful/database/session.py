@@ -8,12 +8,12 @@ import threading
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import psycopg
 
 from wakeful.database.address import normalise_dsn
-from wakeful.database.async_pool import AsyncConnection, AsyncPool
+from wakeful.database.async_pool import AsyncConnection, AsyncPool, UnderWay
 from wakeful.database.connect import connect
 from wakeful.database.fetch import afetch, fetch, translated
 from wakeful.database.migrations import acheck_compatible, check_compatible, up
@@ -68,6 +68,11 @@ class Database:
         async with self.aconnection() as conn:
             with _answered():
                 return await afetch(conn, statement)
+
+    def asend_now(self, statement: Statement[T]) -> Awaited[T] | None:
+        """Send it before anybody waits for anything; what comes back is to be awaited. None: nothing was done."""
+        under_way = None if self._async_pool is None else self._async_pool.send_now(statement)
+        return None if under_way is None else Awaited(under_way)
 
     async def arun_together(self, statements: Iterable[Statement[T]]) -> list[T]:
         """Run them in one transaction: all take effect or none does."""
@@ -135,6 +140,19 @@ class Database:
                 self._async_pool = AsyncPool(dsn, size=self._pool_size, check=acheck_compatible)
                 self._dsn = dsn
             return self._dsn
+
+
+class Awaited(Generic[T]):
+    """The answer to a statement that is under way: to be waited for, or given up."""
+
+    def __init__(self, under_way: UnderWay[T]) -> None:
+        self._under_way = under_way
+        self.give_up = under_way.abandon
+
+    async def answer(self) -> T:
+        """Wait for it, and decode its rows."""
+        with _answered():
+            return await self._under_way.answer()
 
 
 def _embedded(directory: Path | None) -> str:

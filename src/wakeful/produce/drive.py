@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from wakeful.database.session import Database
+from wakeful.database.session import Awaited, Database
 from wakeful.produce.delivery import Delivery, Done, Pause, Send, SendTogether, Step
 
 T = TypeVar("T")
@@ -28,17 +28,17 @@ def drive(delivery: Delivery[T], database: Database) -> T:
         return result
 
 
-async def adrive(delivery: Delivery[T], database: Database) -> T:
-    """Do what the delivery says until it is done."""
+async def adrive(delivery: Delivery[T], database: Database, under_way: Awaited[Any] | None = None) -> T:
+    """Do what the delivery says until it is done. `under_way`: its first step is."""
     try:
-        step = next(delivery)
+        doing = under_way.answer() if under_way else _ado(next(delivery), database)
         while True:
             try:
-                outcome = await _ado(step, database)
+                outcome = await doing
             except Exception as error:  # What it means for each job is for the delivery to say.
-                step = delivery.throw(error)
+                doing = _ado(delivery.throw(error), database)
             else:
-                step = delivery.send(outcome)
+                doing = _ado(delivery.send(outcome), database)
     except StopIteration as end:
         result: T = end.value
         return result

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from contextvars import Context
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
-from wakeful.database.session import Database
+from wakeful.database.session import Awaited, Database
 from wakeful.produce.boarding import CROWD, FLIGHTS, ROWS_IN_A_FLUSH, board
-from wakeful.produce.delivery import Answer, Ask, deliver_apart
+from wakeful.produce.delivery import Answer, Ask, Delivery, Send, deliver_apart
 from wakeful.produce.drive import adrive
 from wakeful.values.job import JobId
 
@@ -20,6 +21,14 @@ from wakeful.values.job import JobId
 class _Caller(NamedTuple):
     ask: Ask
     answer: asyncio.Future[JobId | None]
+
+
+class _Sent(NamedTuple):
+    """A lone caller's job, sent before its flight has taken off."""
+
+    caller: _Caller
+    delivery: Delivery[list[Answer]]
+    under_way: Awaited[Any]
 
 
 class LoopGroup:
@@ -31,12 +40,16 @@ class LoopGroup:
         self._waiting: deque[_Caller] = deque()
         self._flights: set[asyncio.Task[None]] = set()
         self._aloft = 0
+        self._alone = False
+        self._sent: _Sent | None = None
 
     async def enqueue(self, ask: Ask) -> JobId | None:
         """Returns after the commit. Cancelled before its job was sent, a call makes none; later it may."""
         loop = asyncio.get_running_loop()
         caller = _Caller(ask, loop.create_future())
-        self._waiting.append(caller)
+        # Who comes alone, as the last one did, does not wait for a task to be made: the server works meanwhile.
+        if self._flights or not self._alone or not self._send_now(caller):
+            self._waiting.append(caller)
         if len(self._flights) < FLIGHTS:
             self._take_off(loop)
         return await caller.answer
@@ -46,6 +59,14 @@ class LoopGroup:
         while self._flights:
             await asyncio.wait(self._flights)
 
+    def _send_now(self, caller: _Caller) -> bool:
+        delivery = deliver_apart([caller.ask], self._poke)
+        first = next(delivery)
+        under_way = self._database.asend_now(first.statement) if isinstance(first, Send) else None
+        if under_way is not None:
+            self._sent = _Sent(caller, delivery, under_way)
+        return under_way is not None
+
     def _take_off(self, loop: asyncio.AbstractEventLoop) -> None:
         # In a context of its own: a flush is nobody's request in particular.
         flight = loop.create_task(self._fly(), name="wakeful enqueue", context=Context())
@@ -54,8 +75,13 @@ class LoopGroup:
 
     async def _fly(self) -> None:
         try:
+            if self._sent is not None:
+                sent, self._sent = self._sent, None
+                await self._flush([sent.caller], sent.delivery, sent.under_way)
             while self._waiting:
-                await self._flush()
+                boarded = [caller for caller in board(self._waiting, self._seats()) if not caller.answer.done()]
+                if boarded:
+                    await self._flush(boarded, deliver_apart([caller.ask for caller in boarded], self._poke))
         finally:
             # In the same step as the last look at the line: who comes later must find the seat free.
             self._flights.discard(cast("asyncio.Task[None]", asyncio.current_task()))
@@ -63,16 +89,20 @@ class LoopGroup:
     def _landed(self, flight: asyncio.Task[None]) -> None:
         """One that was cancelled before its first step has seen to nothing: not to its seat, nor to who waits."""
         self._flights.discard(flight)
+        if self._sent is not None and not self._flights:
+            sent, self._sent = self._sent, None
+            sent.under_way.give_up()
+            self._waiting.append(sent.caller._replace(ask=sent.caller.ask._replace(sent=True)))
         if not self._flights and any(not caller.answer.done() for caller in self._waiting):
             self._take_off(flight.get_loop())
 
-    async def _flush(self) -> None:
-        boarded = [caller for caller in board(self._waiting, self._seats()) if not caller.answer.done()]
-        if not boarded:
-            return
+    async def _flush(
+        self, boarded: Sequence[_Caller], delivery: Delivery[list[Answer]], under_way: Awaited[Any] | None = None
+    ) -> None:
         self._aloft += 1
+        self._alone = len(boarded) == 1
         try:
-            answers = await adrive(deliver_apart([c.ask for c in boarded], self._poke), self._database)
+            answers = await adrive(delivery, self._database, under_way)
         except BaseException:  # The loop is ending, or we are wrong: nobody is left waiting.
             for caller in (*boarded, *self._waiting):
                 caller.answer.cancel()

@@ -26,7 +26,8 @@ class ClaimRequest:
     """What a worker asks for: `queues[i]` belongs to lane `lanes[i]` (from 1), which has `limits[lane − 1]` slots.
 
     `free` says how many of those are free now: what is limited is not held ready behind busy ones. None: all.
-    `poked` is the job that a poke named, with which a brief claim begins.
+    `poked` is the job that a poke named, with which a brief claim begins. `takes`: the channel on which jobs may be
+    handed to it while it sleeps.
     """
 
     worker_id: UUID
@@ -43,6 +44,7 @@ class ClaimRequest:
     brief: bool = False
     free: Sequence[int] | None = None
     poked: UUID | None = None
+    takes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +71,19 @@ from wakeful.claim_1(%(worker_id)s::uuid, %(queues)s::text[], %(lanes)s::integer
  %(tasks)s::text[], %(lease)s::interval, {_HORIZON},
  %(tend)s::boolean, %(sleeps)s::text, %(pass_on)s::boolean, %(alone)s::boolean"""
 
-_CLAIM = f"{_ASK}, brief => %(brief)s::boolean, free => %(free)s::integer[])"
+_CLAIM = f"{_ASK}, brief => %(brief)s::boolean, free => %(free)s::integer[], takes => %(takes)s::text)"
 
 _CLAIM_POKED = f"""{_COLUMNS}
 from wakeful.claim_poked_1(%(worker_id)s::uuid, %(poked)s::uuid, %(queues)s::text[], %(lanes)s::integer[],
  %(limits)s::integer[], %(tasks)s::text[], %(sleeps)s::text, %(pass_on)s::boolean, %(free)s::integer[])"""
 
 _TURN = f"""{_ASK}, %(done_ids)s::uuid[], %(done_epochs)s::bigint[], %(done_results)s::text[],
- free => %(free)s::integer[])"""
+ free => %(free)s::integer[], takes => %(takes)s::text)"""
 
 _PULSE = f"""{_COLUMNS}
 from wakeful.pulse_1(%(worker_id)s::uuid, %(beat)s::interval, %(canary)s::bigint, %(queues)s::text[],
  %(lanes)s::integer[], %(limits)s::integer[], %(tasks)s::text[], %(every_lane)s::integer, %(sleeps)s::text,
- %(free)s::integer[])"""
+ %(free)s::integer[], %(takes)s::text)"""
 
 
 def claim(request: ClaimRequest) -> Statement[Claimed]:
@@ -108,6 +110,7 @@ def pulse(request: ClaimRequest, beat: timedelta, canary: int | None, every_lane
         **_places(request),
         "every_lane": every_lane,
         "sleeps": request.sleeps,
+        "takes": request.takes,
     }
     return Statement(_PULSE, params, _decoder(request.worker_id))
 
@@ -155,6 +158,7 @@ def _asked(request: ClaimRequest) -> dict[str, object]:
         "lease": request.lease,
         "alone": request.alone,
         "brief": request.brief,
+        "takes": request.takes,
     }
 
 
@@ -183,6 +187,7 @@ class _decoder:
         cancelled: tuple[UUID, ...] = ()
         refused: tuple[UUID, ...] = ()
         schedules: tuple[DueSchedule, ...] = ()
+        began = None
         for row in reversed(rows):
             if row[0] is not None:
                 break
@@ -192,4 +197,5 @@ class _decoder:
             refused += tuple(row[22] or ())
             schedules += due_schedules(row[23]) if row[23] else ()
             held_back = bool(row[24]) or held_back
-        return Claimed(jobs, ClaimReport(due_in, suspects, cancelled, refused, schedules, held_back))
+            began = row[10] or began
+        return Claimed(jobs, ClaimReport(due_in, suspects, cancelled, refused, schedules, held_back, began))

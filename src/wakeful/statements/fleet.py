@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from wakeful.statements.statement import Statement
+from wakeful.statements.statement import Statement, nothing
 
 BROADCAST = "wakeful"
 
@@ -40,6 +40,15 @@ def register(
             "details": details,
         },
         lambda _: None,
+    )
+
+
+def attend(worker_id: UUID, channel: str) -> Statement[None]:
+    """What a listener's session runs once: jobs can be handed over on this channel for as long as it lives."""
+    return Statement(
+        "select wakeful.attend_1(%(worker_id)s::uuid, %(channel)s::text)",
+        {"worker_id": worker_id, "channel": channel},
+        nothing,
     )
 
 

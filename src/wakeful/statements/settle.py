@@ -68,6 +68,16 @@ def extend(worker_id: UUID, claims: Sequence[tuple[UUID, int]], lease: timedelta
     )
 
 
+def accept(worker_id: UUID, id: UUID, epoch: int, *, enough: bool) -> Statement[list[Refusal]]:
+    """Confirm a job that was handed over: the worker's lease covers it from now on. `enough`: hand over no more."""
+    return Statement(
+        "select id, refused from wakeful.accept_1(%(worker_id)s::uuid, array[%(id)s::uuid], array[%(epoch)s::bigint],"
+        " %(enough)s::boolean)",
+        {"worker_id": worker_id, "id": id, "epoch": epoch, "enough": enough},
+        _refusals,
+    )
+
+
 def note(
     worker_id: UUID,
     id: UUID,

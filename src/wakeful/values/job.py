@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
@@ -137,6 +137,18 @@ class Job(NamedTuple):
 
     def __repr__(self) -> str:
         return f"<Job {self.id} {self.task!r} attempt {self.attempt} of {self.max_attempts}>"
+
+
+def handed_job(told: Sequence[Any], worker_id: UUID) -> Job:
+    """The job that a worker was handed, as sql/schema/36_hand_over.sql tells of it. ValueError if it is not."""
+    id, task, queue, payload, most, rank, at, correlation, parent, tenant, created_by, metadata = told
+    key, moment = bytes.fromhex(id.replace("-", "")), bytes.fromhex(at)
+    correlation_key = key if correlation == id else UUID(correlation).bytes
+    parent_key = None if parent is None else UUID(parent).bytes
+    return Job(
+        *(key, task, queue, payload, 1, int(most), 1, int(rank), moment, moment, moment),
+        *(correlation_key, parent_key, None, tenant, created_by, metadata, None, None, worker_id),
+    )
 
 
 in_line: Final[Callable[[Job], Any]] = itemgetter(*(Job._fields.index(name) for name in ("rank", "ready_wire", "key")))

@@ -41,9 +41,12 @@ class Ending:
 Settlement = Completion | Ending
 
 
+Reason = Literal["stale", "settled", "locked"]
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A settlement that did not pass the fence: `settled` if this very claim had settled it already."""
 
     id: UUID
-    reason: Literal["stale", "settled", "locked"]
+    reason: Reason

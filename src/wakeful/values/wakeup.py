@@ -34,6 +34,13 @@ class Poke:
 
 
 @dataclass(frozen=True, slots=True)
+class Handed:
+    """A job that began as this worker's, in the commit that enqueued it: `told` is what `handed_job` reads."""
+
+    told: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """Something was resumed: look again, everywhere."""
 
@@ -58,13 +65,18 @@ class BreakerSteered:
     facts: Mapping[str, object]
 
 
-Notice = Poke | Look | LookForCancelled | Canary | BreakerSteered
+Notice = Poke | Handed | Look | LookForCancelled | Canary | BreakerSteered
 
 
-def read_notice(payload: str) -> Notice:
-    """What a notification says. One that cannot be read is taken as a call to look: a hint costs one query."""
+def read_notice(payload: str, private: bool = False) -> Notice:
+    """What a notification says. One that cannot be read is taken as a call to look: a hint costs one query.
+
+    Anyone who may connect may notify: only by the worker's `private` channel does a job come.
+    """
     try:
         told = json.loads(payload)
+        if private:
+            return Handed(tuple(told))
         if "q" in told:
             return Poke(str(told["q"]), told["in"] / 1000, _position(told.get("at")))
         if "canary" in told:
@@ -99,3 +111,5 @@ class ClaimReport:
     refused: tuple[UUID, ...] = ()
     schedules: tuple[DueSchedule, ...] = ()
     held_back: bool = False
+    # When the call began, by the database's clock, as PostgreSQL sends it.
+    began_wire: bytes | None = None

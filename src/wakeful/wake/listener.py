@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from math import inf
 from typing import Protocol
 
@@ -20,10 +20,20 @@ LONGEST_WAIT = 15.0
 DEAF_SECONDS = 30.0
 
 
+class Heard(Protocol):
+    """A notification."""
+
+    @property
+    def channel(self) -> str: ...
+
+    @property
+    def payload(self) -> str: ...
+
+
 class Ear(Protocol):
     """A subscribed connection."""
 
-    def payloads(self) -> AsyncIterator[str]: ...
+    async def listen(self, hear: Callable[[Heard], None], /) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -32,7 +42,8 @@ class Listener:
     """Keeps an ear open, passes on what it hears, and tells from canaries whether it is deaf.
 
     `open_ear` subscribes; `heard` takes each notice; `changed` is called whenever it begins or ceases to hear, because
-    what was notified meanwhile is lost for good and the table must be looked at.
+    what was notified meanwhile is lost for good and the table must be looked at. `private` is a channel of which nobody
+    else knows.
     """
 
     def __init__(
@@ -40,10 +51,12 @@ class Listener:
         open_ear: Callable[[], Awaitable[Ear]],
         heard: Callable[[Notice], None],
         changed: Callable[[], None],
+        private: str | None = None,
     ) -> None:
         self._open_ear = open_ear
         self._heard = heard
         self._changed = changed
+        self._private = private
         self._overdue_at: float | None = None
         self._deaf = False
         self._patience: asyncio.Timeout | None = None
@@ -114,9 +127,7 @@ class Listener:
             self._changed()
             with suppress(TimeoutError):
                 async with asyncio.timeout(DEAF_SECONDS if self._deaf else None) as self._patience:
-                    async with aclosing(ear.payloads()) as payloads:  # type: ignore[type-var]
-                        async for payload in payloads:
-                            self._hear(read_notice(payload))
+                    await ear.listen(self._hear)
         finally:
             self._patience = None
             await ear.close()
@@ -126,7 +137,8 @@ class Listener:
         if self._patience is not None and not self._patience.expired():
             self._patience.reschedule(until)
 
-    def _hear(self, notice: Notice) -> None:
+    def _hear(self, heard: Heard) -> None:
+        notice = read_notice(heard.payload, heard.channel == self._private)
         if isinstance(notice, Canary):
             self._overdue_at = None
             if self._deaf:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
@@ -91,6 +92,7 @@ class Asking:
             free=self._free(limits),
             # Whose last slot the job might take has to see whether there is more, and to pass the poke on.
             poked=poked if brief and min(limits) > 1 else None,
+            takes=None if alone else self.takes(ears),
         )
 
     def pulse(self, limits: Sequence[int], ears: Ears) -> ClaimRequest:
@@ -98,8 +100,12 @@ class Asking:
         self._asked_at = self._clock()
         queues, lanes = self._lanes.queues()
         sleeps = self._sleeps(ears) if any(limits) else None
+        takes = self.takes(ears) if sleeps else None
         return ClaimRequest(
-            self._presence.worker_id, queues, lanes, limits, self._tasks, sleeps=sleeps, free=self._free(limits)
+            *(self._presence.worker_id, queues, lanes, limits, self._tasks),
+            sleeps=sleeps,
+            free=self._free(limits),
+            takes=takes,
         )
 
     def advance(self, jobs: Sequence[Job], request: ClaimRequest, again: bool) -> bool:
@@ -116,6 +122,17 @@ class Asking:
             else:
                 self.horizon.advance(lane.queues, last_in_line(taken), now, now - self._asked_at)
         return short
+
+    def takes(self, ears: Ears) -> str | None:
+        """The channel on which jobs may be handed over; none while a suspect waits for its chance to run alone."""
+        return self._presence.hand_channel if ears.hears and not self.solitude.wanted else None
+
+    def offers_slots(self, jobs: Sequence[Job], request: ClaimRequest) -> bool:
+        """Whether the claim has declared that jobs may be handed over: two slots are left in every lane."""
+        taken = Counter(self._lanes.lanes.index(self._lanes.of(job.queue)) for job in jobs)
+        return request.takes is not None and all(
+            free - taken[lane] > 1 for lane, free in enumerate(request.free or request.limits)
+        )
 
     def _within(self, budget: int, limits: list[int]) -> list[int]:
         """No more than the budget in sum; hungry lanes first, or one that is empty would be asked for ever."""

@@ -9,15 +9,19 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from math import inf
+from typing import TypeAlias
 from uuid import UUID
 
 from wakeful.database.line import AsyncLine
 from wakeful.statements import claim as claiming
 from wakeful.statements import fleet, loops
+from wakeful.statements import settle as settling
 from wakeful.statements.claim import Claimed, ClaimRequest
 from wakeful.statements.statement import Statement
 from wakeful.values.errors import WakefulError
-from wakeful.values.settlement import Completion, Ending
+from wakeful.values.job import Job
+from wakeful.values.settlement import Completion, Ending, Reason, Refusal
 from wakeful.worker.ears import Ears
 from wakeful.worker.presence import Presence
 from wakeful.worker.writer import Writer
@@ -25,6 +29,8 @@ from wakeful.worker.writer import Writer
 log = logging.getLogger("wakeful.worker")
 
 CANARY_WITHIN = 4.0
+
+Acceptance: TypeAlias = Statement[list[Refusal]]
 
 
 class Calls:
@@ -41,7 +47,10 @@ class Calls:
         self._canary = random.getrandbits(31)
         self._doubts_until = 0.0
         self._took = self._ever_took = False
+        # When the database's clock, in microseconds, was known last, and when that was asked for.
+        self._clock_told: tuple[int, float] | None = None
         self.doubts = False
+        self.given_back: set[tuple[UUID, int]] = set()
         self.ears = Ears()
 
     async def claim(self, request: ClaimRequest, done: list[Completion]) -> Claimed:
@@ -80,6 +89,28 @@ class Calls:
         self._took = False
         return claimed
 
+    def acceptance(self, job: Job, *, enough: bool) -> Acceptance:
+        """What confirms a job that was handed over."""
+        return settling.accept(self._presence.worker_id, job.id, job.epoch, enough=enough)
+
+    def send_now(self, acceptance: Acceptance) -> bool:
+        """Send it, if that takes no waiting; `accept` is to be called next. False: nothing was done."""
+        return self._line.send_now(acceptance)
+
+    async def accept(self, acceptance: Acceptance) -> Reason | None:
+        """Confirm a job, or find out why that is refused: it is others' (stale), or someone holds its row (locked)."""
+        refusals = await self._line.run(acceptance)
+        self._took = self._ever_took = True
+        # Settled: its handler was quicker, in a transaction of its own.
+        return next((refusal.reason for refusal in refusals if refusal.reason != "settled"), None)
+
+    def seconds_since(self, started_wire: bytes) -> float:
+        """How long ago that was on the database's clock, at the most, as far as is known from here."""
+        if self._clock_told is None:
+            return inf
+        told, asked_at = self._clock_told
+        return (told - int.from_bytes(started_wire, "big", signed=True)) / 1e6 + self._clock() - asked_at
+
     async def wake(self) -> None:
         """Ask for no more pokes: they go to a few sleepers only, and one that cannot hear must not be among them."""
         await self._line.run(loops.wake(self._presence.worker_id))
@@ -101,6 +132,7 @@ class Calls:
                     extra={"event": "claim_given_back", "job_id": str(id)},
                 )
                 self._writer.gathering.add(Ending(id, epoch, "released", retry_in=timedelta(0)))
+                self.given_back.add((id, epoch))
         self.doubts = False
 
     def listener_changed(self) -> None:
@@ -117,12 +149,15 @@ class Calls:
         """What was held under an id that has lapsed is rescued."""
         self.doubts = self._took = False
         self._doubts_until = 0.0
+        self.given_back.clear()
 
     async def _taken(self, statement: Statement[Claimed]) -> Claimed:
         sent_at = self._clock()
         claimed = await self._line.run(statement)
         self._took = self._took or bool(claimed.jobs)
         self._ever_took = self._ever_took or self._took
+        if (began := claimed.report.began_wire) is not None:
+            self._clock_told = (int.from_bytes(began, "big", signed=True), sent_at)
         if claimed.report.due_in is None:
             return claimed
         # Told from the beginning of the call: the commit and the way back are not to make timers late.

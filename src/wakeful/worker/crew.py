@@ -94,16 +94,17 @@ class Crew:
     def cancel(self, ids: Collection[UUID]) -> None:
         """These jobs are cancelled: the handlers of those that run are asked to end, the others do not start."""
         self.stop((id.bytes for id in ids), "cancelled")
-        withdrawn = [job for job in self._held() if job.id in ids] if ids else []
-        for job in withdrawn:
-            lane = self._lanes.of(job.queue)
-            if job in lane.waiting:
-                lane.waiting.remove(job)
-            else:
-                self._gathering[self._key(job, lane)].remove(job)
-                lane.gathering -= 1
+        for job in [job for job in self._held() if job.id in ids] if ids else []:
+            self._withdraw(job)
             unstarted = Attempt(job, self._handlers[job.task], asyncio.get_running_loop().time())
             self._ended(unstarted, Cancelled(None))
+
+    def lose(self, job: Job) -> None:
+        """This job is not the worker's any more: its handler is told, if it has one."""
+        if job in self._held():
+            self._withdraw(job)
+        elif (running := self.running.get(job.key)) is not None and running.job.epoch == job.epoch:
+            running.stop("lost")
 
     async def end(self, seconds: float) -> None:
         """Ask all handlers to end, and let go of those that take longer than this."""
@@ -213,6 +214,14 @@ class Crew:
             elif running.deadline <= now:
                 running.stop("timeout")
         self._check = loop.call_later(CHECK_EVERY, self._stop_overdue) if self.running else None
+
+    def _withdraw(self, job: Job) -> None:
+        lane = self._lanes.of(job.queue)
+        if job in lane.waiting:
+            lane.waiting.remove(job)
+        else:
+            self._gathering[self._key(job, lane)].remove(job)
+            lane.gathering -= 1
 
     def _held(self) -> list[Job]:
         held = [job for lane in self._lanes.lanes for job in lane.waiting]

@@ -19,14 +19,16 @@ from wakeful.database.line import AsyncLine
 from wakeful.database.notices import log_breaker
 from wakeful.observe.observer import NOBODY
 from wakeful.statements.claim import Claimed, ClaimRequest
+from wakeful.values.job import Job
 from wakeful.values.settlement import Completion, Ending
-from wakeful.values.wakeup import BreakerSteered, Look, LookForCancelled, Notice, Poke
+from wakeful.values.wakeup import BreakerSteered, Handed, Look, LookForCancelled, Notice, Poke
 from wakeful.wake.alarm import Alarm
 from wakeful.worker.asking import Asking
 from wakeful.worker.calls import Calls
 from wakeful.worker.clockwork import Clockwork
 from wakeful.worker.crew import Crew
 from wakeful.worker.ears import Ears
+from wakeful.worker.handing import Handing
 from wakeful.worker.presence import Presence
 from wakeful.worker.writer import Writer
 
@@ -37,7 +39,7 @@ DEGRADED_POLL = 2.0
 HELD_UP = 0.5
 COUNTED = (
     *("claims", "empty_claims", "pulses", "notifications", "poll_scanned"),
-    *("woken_by_poke", "woken_by_timer", "woken_by_poll"),
+    *("woken_by_poke", "woken_by_timer", "woken_by_poll", "handed_over"),
 )
 
 
@@ -65,14 +67,18 @@ class Loop:
         self._tended_at = 0.0
         self._looks = 0
         self._declared = False
+        self._takes = False
         self._woken = False
         self._poked: UUID | None = None
         self._finished = 0
         self._held_back = False
-        self._calls = Calls(line, presence, writer, lambda: self.crew.claims())
+        self._calls = Calls(line, presence, writer, lambda: self.crew.claims() | self._handing.claims())
         self.crew: Crew
         self.watch = NOBODY
         self.alarm = Alarm(self._clock)
+        self._handing = Handing(
+            self._calls, presence, writer.gathering, lanes, self.alarm, self._start_handed, self._is_willing
+        )
         self.stopping = False
         self.budget: int | None = None
         self.answered_at = monotonic()
@@ -103,6 +109,12 @@ class Loop:
                         # Without a position it may be one that fell due before its commit, and is to be promoted first.
                         self._poked = position.id if position else None
                         self._look()
+            case Handed(told):
+                try:
+                    self._handing.hear(told)
+                except (ValueError, TypeError):
+                    # Of another version: the job comes into line when its own lease is over.
+                    self._look()
             case Look():
                 self._tended_at = 0.0
                 self.counts["woken_by_poke"] += 1
@@ -134,9 +146,13 @@ class Loop:
         """The database was lost: once it is back, see whether it and we agree on what we hold."""
         self._calls.doubt()
 
+    def hand_back(self) -> None:
+        """The worker's lease has lapsed: nothing that it was handed is started any more."""
+        self._handing.give_back()
+
     def begin_anew(self) -> None:
         """The worker has a new id: nothing it knew of its standing holds any more."""
-        self._declared = False
+        self._declared = self._takes = False
         self._asking.begin_anew()
         self._calls.forget_doubts()
         self._look()
@@ -156,6 +172,13 @@ class Loop:
         self.ears.check(now)
         self._mind_the_clock()
         self._mind_who_is_idle(now)
+        if self._handing:
+            await self._take_handed()
+            return True
+        if self.stopping and self._declared:
+            # Nobody is to be poked in vain, and nothing to be handed to who gives it back.
+            self._declared = self._takes = False
+            await self._calls.wake()
         if self._calls.doubts:
             await self._calls.settle_doubts()
         # Last: whatever is settled next, with nothing awaited in between, has its notes written.
@@ -167,6 +190,9 @@ class Loop:
         if now >= self._pulse_at and (not self.stopping or self.crew.running):
             await self._pulse(now)
             return True
+        if self._declared and not self._takes and self._asking.takes(self.ears) and self._handing.room_for_more():
+            # It sleeps, and has slots free again: it says that jobs may be handed to it.
+            self._lanes.look()
         done = self._writer.gathering.take_done()
         limits = self._limits()
         if any(limits):
@@ -176,6 +202,22 @@ class Loop:
         else:
             return False
         return True
+
+    async def _take_handed(self) -> None:
+        await self._handing.confirm(self.crew)
+        self.answered_at = monotonic()
+        self._takes = self._takes and self._handing.room_for_more()
+        # A job that is done in no time is settled at once.
+        await asyncio.sleep(0)
+
+    def _is_willing(self) -> bool:
+        return not (self.stopping or self._asking.alone or self._asking.solitude.wanted)
+
+    def _start_handed(self, job: Job) -> None:
+        self.counts["handed_over"] += 1
+        if self.watch.everything:
+            self.watch.claimed([job])
+        self.crew.take([job])
 
     async def sleep(self) -> None:
         """Sleep until something rings, falls due, or the pulse comes."""
@@ -271,6 +313,7 @@ class Loop:
         self._asking.horizon.drop()
         self.alarm.table_says(report.due_in)
         self._declared = self._declared or request.sleeps is not None
+        self._takes = self._asking.offers_slots(jobs, request)
 
     def _take_briefly(self, claimed: Claimed, request: ClaimRequest, again: bool) -> None:
         """Who took something claims again, to see what else there is; who did not sleeps on, as it had declared."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -33,7 +34,10 @@ class BeatLine:
 
 
 class Presence:
-    """Registered under an id that is new for each process, and after a lapse. `lost` is called from the thread."""
+    """Registered under an id that is new for each process, and after a lapse. `lost` is called from the thread.
+
+    `hand_channel` is where jobs are handed to this worker, and nobody else is to know its name.
+    """
 
     def __init__(
         self,
@@ -54,6 +58,7 @@ class Presence:
         self._schedules = schedules
         self._thread: BeatThread | None = None
         self.worker_id = new_id()
+        self.hand_channel = _secret_channel()
         self.lease = Lease(length)
 
     async def register(self) -> None:
@@ -74,6 +79,7 @@ class Presence:
         """After a lapse: others may hold the old id's jobs, so there is a new one."""
         self.end_beat()
         self.worker_id = new_id()
+        self.hand_channel = _secret_channel()
         await self.register()
 
     def end_beat(self) -> None:
@@ -84,3 +90,7 @@ class Presence:
     async def leave(self) -> None:
         """Go off the list; what is still held is released."""
         await self._line.run(fleet.leave(self.worker_id))
+
+
+def _secret_channel() -> str:
+    return f"{fleet.BROADCAST}_{secrets.token_hex(16)}"

@@ -201,13 +201,15 @@ class Shift:
         if self._listen_dsn is not None:
             if self._listening is not None:
                 self._listening.cancel()
-            listener = Listener(self._open_ear, self._loop.hear, self._loop.listener_changed)
+            private = self._presence.hand_channel
+            listener = Listener(self._open_ear, self._loop.hear, self._loop.listener_changed, private)
             self._loop.ears = ListenerEars(listener)
             self._listening = asyncio.create_task(Duty("listen", listener.run).run())
 
     async def _open_ear(self) -> Ear:
         assert self._listen_dsn is not None
-        return await Ear.open(self._listen_dsn, [fleet.BROADCAST, fleet.channel_of(self.worker_id)])
+        attend = fleet.attend(self.worker_id, self._presence.hand_channel)
+        return await Ear.open(self._listen_dsn, [fleet.BROADCAST, fleet.channel_of(self.worker_id)], attend)
 
     async def _work_or_be_cut_off(self) -> None:
         """A database that neither answers nor hangs up does not keep a worker from ending."""
@@ -312,6 +314,7 @@ class Shift:
         )
         self._crew.stop(self._crew.running, "lost")
         self._crew.hand_back()
+        self._loop.hand_back()
         await self._writer.flush()
         await self._presence.register_anew()
         self._watch.started(self.worker_id)

@@ -277,12 +277,14 @@ create table wakeful.worker (
 ) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
 
 -- Who wants to be poked. It holds nothing worth keeping over a crash: a worker that reconnects declares itself again.
--- `until` is when a caller outside the fleet must have declared itself again; null for a worker, which is rescued.
+-- `until` is when a caller outside the fleet must have declared itself again; null for a worker, which is rescued. `takes`: the
+-- channel on which jobs may be handed to it, a secret of its own; null for none.
 create unlogged table wakeful.sleeper (
     worker_id uuid        not null,
     queues    text[],
     tasks     text[],
     until     timestamptz,
+    takes     text,
     constraint sleeper_pkey primary key (worker_id)
 ) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
 
@@ -711,6 +713,7 @@ $$;
 -- Format (JSON): {"q": queue, "in": milliseconds until due, "at": [rank, ready_at in microseconds since 1970, id]}
 --   "at" is the least position in line that the sender added; it is absent for a job that is due later, and where the
 --   sender knows only that there is more.
+--   A job is handed over on a channel that only its worker knows of: see 36_hand_over.sql.
 --   {"look": true} asks to look again (something was resumed); {"cancel": true} asks a worker to look for jobs of its own
 --   that were cancelled; {"canary": number} tells a worker that its listener hears.
 -- Promise: sent when the transaction commits, and only if a worker sleeps that serves it. A transaction that sees
@@ -727,9 +730,8 @@ create function wakeful.hears_of(sleeper wakeful.sleeper, queue text, task text)
     return (sleeper.queues is null or queue = any (sleeper.queues)) and (sleeper.tasks is null or task = any (sleeper.tasks))
         and (sleeper.until is null or sleeper.until > wakeful.now());
 
--- Whether a poke about this queue and task, or about anything, could be for someone. Nearly always nobody sleeps, and this is
--- all that a poke costs.
-create function wakeful.someone_hears(queue text default null, task text default null) returns boolean
+-- Whether a poke could be for anyone at all. Nearly always nobody sleeps, and this is all that a poke costs.
+create function wakeful.someone_hears() returns boolean
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
@@ -740,9 +742,25 @@ begin
     end if;
     -- Taken before the look: see nobody_is_between.
     perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
-    return exists (
-        select from wakeful.sleeper s
-        where someone_hears.queue is null or wakeful.hears_of(s, someone_hears.queue, someone_hears.task));
+    return exists (select from wakeful.sleeper);
+end
+$$;
+
+-- Tells these of a job; null: everyone.
+create function wakeful.poke_these(
+    sleepers uuid[], queue text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    hint constant text := case when poke_these.ready_at is null
+        then json_build_object('q', poke_these.queue,
+            'in', greatest(0, ceil(extract(epoch from poke_these.due_at - wakeful.now()) * 1000))::bigint)
+        else json_build_object('q', poke_these.queue, 'in', 0, 'at', json_build_array(
+            poke_these.rank, (extract(epoch from poke_these.ready_at) * 1000000)::bigint, poke_these.id)) end::text;
+begin
+    perform pg_notify('wakeful', hint) where sleepers is null;
+    perform pg_notify(wakeful.channel_of(s.worker_id), hint) from unnest(sleepers) s(worker_id);
 end
 $$;
 
@@ -754,25 +772,20 @@ create function wakeful.poke(
 as $$
 declare
     sleepers uuid[];
-    hint text;
 begin
-    if not wakeful.someone_hears(poke.queue, poke.task) then
+    if not wakeful.someone_hears() then
         return false;
-    end if;
-    if current_setting('transaction_isolation') = 'read committed' then
+    elsif current_setting('transaction_isolation') = 'read committed' then
         -- Sorted first: whom chance means is not to hang on where the rows lie.
         sleepers := array(
             select w.worker_id from (
                 select s.worker_id from wakeful.sleeper s where wakeful.hears_of(s, poke.queue, poke.task) order by s.worker_id) w
             order by random() limit 2);
+        if sleepers = '{}' then
+            return false;
+        end if;
     end if;
-    hint := case when poke.ready_at is null
-        then json_build_object('q', poke.queue,
-            'in', greatest(0, ceil(extract(epoch from poke.due_at - wakeful.now()) * 1000))::bigint)
-        else json_build_object('q', poke.queue, 'in', 0, 'at', json_build_array(
-            poke.rank, (extract(epoch from poke.ready_at) * 1000000)::bigint, poke.id)) end::text;
-    perform pg_notify('wakeful', hint) where sleepers is null;
-    perform pg_notify(wakeful.channel_of(s.worker_id), hint) from unnest(sleepers) s(worker_id);
+    perform wakeful.poke_these(sleepers, poke.queue, poke.due_at, poke.rank, poke.ready_at, poke.id);
     return true;
 end
 $$;
@@ -1400,6 +1413,7 @@ $$;
 -- One job, for clients that make their own ids. Returns null when it was inserted as asked, else [id, action] as
 -- enqueue_set tells it. The usual job has nothing special about it, and goes in by one statement; any other goes the long
 -- way, on which everything is looked at: a set costs a scan, a sort and a join, which one row need not pay.
+-- With `alone`, by which the caller promises that the transaction ends with this call, a usual job that is due is handed to a sleeper that takes jobs.
 -- The action `ahead` says that it was inserted and somebody woken for it, with the disk still to come: the caller promises by
 -- `alone` that it then calls reach_disk_1 before it takes the job for enqueued. Nobody else knows of a job without a dedup_key whose id was
 -- made just now, and a worker's claim, which is a later commit, reaches the disk before its handler starts, with all that came before it.
@@ -1410,21 +1424,58 @@ create function wakeful.enqueue_one_1(
 ) returns jsonb
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off
 as $$
 #variable_conflict use_variable
 declare
     at constant timestamptz := wakeful.now();
+    into_queue constant text := coalesce(queue, 'default');
+    looks constant boolean := poke and alone and current_setting('transaction_isolation') = 'read committed';
+    sleepers uuid[];
+    channel text;
+    taker uuid;
+    handed text;
     made record;
 begin
+    if looks then
+        -- Taken before the look: see nobody_is_between.
+        perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
+        -- By chance, as in poke, but those first to whom jobs may be handed.
+        select array_agg(w.worker_id), (array_agg(w.takes))[1] into sleepers, channel
+        from (
+            select s.worker_id, s.takes from (
+                select s.worker_id, s.takes from wakeful.sleeper s where wakeful.hears_of(s, into_queue, task) order by s.worker_id) s
+            order by s.takes is null, random() limit 2) w;
+    end if;
+    if channel is not null and run_at is null and delay is null and expires_at is null and coalesce(max_attempts, 5) > 1
+        and wakeful.begins_to_hand(sleepers[1])
+    then
+        handed := wakeful.told_of(id, task, into_queue, payload, coalesce(max_attempts, 5), wakeful.rank_of(priority), at,
+            coalesce(correlation_id, id), parent_id, tenant, created_by, metadata);
+        -- What NOTIFY carries is shorter than 8,000 bytes.
+        taker := case when octet_length(handed) < 8000 then sleepers[1] end;
+    end if;
     insert into wakeful.job as made_job (
         id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
-        correlation_id, parent_id, tenant, created_by, payload, metadata)
-    select id, j.queue, task, case when j.due_at > at then 0 else 1 end, j.rank, coalesce(max_attempts, 5),
-        poke and not alone and wakeful.speaks_first(j.queue, task, j.rank, case when j.due_at > at then j.due_at end), j.due_at,
+        correlation_id, parent_id, tenant, created_by, payload, metadata,
+        worker_id, attempt, epoch, started_at, lease_expires_at)
+    select id, into_queue, task, case when h.taker is not null then 2 when j.due_at > at then 0 else 1 end, j.rank, coalesce(max_attempts, 5),
+        poke and not alone and wakeful.speaks_first(into_queue, task, j.rank, case when j.due_at > at then j.due_at end), j.due_at,
         case when j.due_at <= at then at end, expires_at, at, at, coalesce(correlation_id, id), parent_id, tenant, created_by,
-        payload, metadata
-    from (select coalesce(queue, 'default') as queue, wakeful.rank_of(priority) as rank,
+        payload, metadata,
+        h.taker, h.starts, h.starts, case when h.starts = 1 then at end, case when h.starts = 1 then at + wakeful.handed_lease() end
+    from (select wakeful.rank_of(priority) as rank,
         coalesce(run_at, case when delay <= wakeful.longest() then at + delay end, at) as due_at offset 0) j
+    cross join (select t.taker, case when t.taker is null then 0 else 1 end as starts from (
+        select case when taker is not null
+            and not exists (select from wakeful.control c where c.paused)
+            and not exists (select from wakeful.task_policy p where p.task = enqueue_one_1.task)
+            -- It has confirmed what it was handed before, which can be seen behind the lock of begins_to_hand. (Leases that end later are longer ones.)
+            and not exists (
+                select from wakeful.job o
+                where o.state = 2 and o.lease_expires_at > at and o.lease_expires_at <= wakeful.now() + wakeful.handed_lease()
+                  and o.worker_id = taker)
+            then taker end as taker offset 0) t) h
     where wakeful.is_young(id, fresh, at) and task is not null and jsonb_typeof(payload) = 'object'
         and (metadata is null or jsonb_typeof(metadata) = 'object')
         and dedup_key is null and dedup is null and default_off is not true
@@ -1432,21 +1483,27 @@ begin
         and wakeful.in_calendar(j.due_at) and (expires_at is null or wakeful.in_calendar(expires_at))
         and (parent_id is null or correlation_id is not null)
         and not exists (select from wakeful.control c where c.kind = 'task' and c.name = task and c.enqueuing is not null)
-        and not exists (select from wakeful.queue_policy r where r.queue = j.queue)
+        and not exists (select from wakeful.queue_policy r where r.queue = into_queue)
     on conflict do nothing
-    returning made_job.queue, made_job.run_at, made_job.rank, made_job.ready_at into made;
-    if found then
-        if poke and alone and wakeful.poke(made.queue, task, made.run_at, made.rank, made.ready_at, id) then
-            perform set_config('synchronous_commit', 'off', true);
-            return jsonb_build_array(id, 'ahead');
+    returning made_job.run_at, made_job.rank, made_job.ready_at, made_job.worker_id into made;
+    if not found then
+        return (
+            select jsonb_build_array(r.id, r.action)
+            from wakeful.enqueue_set(array[row(1, enqueue_one_1.id, task, payload, queue, priority, run_at, delay, max_attempts,
+                dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at,
+                default_off)::wakeful.asked_job], fresh, poke, alone) r);
+    elsif made.worker_id is not null then
+        perform pg_notify(channel, handed);
+        if cardinality(sleepers) > 1 then
+            -- Should it not be taken up, another one looks when its lease is over.
+            perform wakeful.poke_these(sleepers[2:], into_queue, at + wakeful.handed_lease(), null, null, null);
         end if;
-        return null;
+    elsif sleepers is not null or poke and alone and not looks then
+        perform wakeful.poke_these(sleepers, into_queue, made.run_at, made.rank, made.ready_at, id);
+        perform set_config('synchronous_commit', 'off', true);
+        return jsonb_build_array(id, 'ahead');
     end if;
-    return (
-        select jsonb_build_array(r.id, r.action)
-        from wakeful.enqueue_set(array[row(1, enqueue_one_1.id, task, payload, queue, priority, run_at, delay, max_attempts,
-            dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at,
-            default_off)::wakeful.asked_job], fresh, poke, alone) r);
+    return null;
 end
 $$;
 
@@ -1455,7 +1512,7 @@ $$;
 -- in the write-ahead log, which nobody reads, makes this a commit that waits.)
 create function wakeful.reach_disk_1(ids uuid[]) returns boolean
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
@@ -1622,14 +1679,90 @@ begin
 end
 $$;
 
+-- ==== 36_hand_over.sql
+-- Handing over: a job that is enqueued while a worker sleeps begins as that worker's, in the very commit that makes it.
+-- Promise: as in a claim: the attempt is counted, the epoch raised, and worker and job are on disk before the worker hears of it. Until the worker
+--   confirms (accept_1) the job has a lease of its own, of five seconds: a worker that has just died, or stands still, keeps it no longer than
+--   that. Nobody can tell then whether it was started, so that attempt counts, and a job with one attempt only is not handed over.
+--   A worker has at most one job that it has not confirmed, and sends the confirmation before it starts the handler.
+-- Format: a JSON array of texts, as told_of writes it. Whoever may connect may listen and notify: so this goes by a channel whose name
+--   is a secret of the worker's, kept in a table that no role may read, and never part of a statement's text.
+-- Locks: two advisory locks a worker. Its listener's session shares one for as long as it lives, whoever hands over holds the other to the end
+--   of its transaction. accept_1: a key share on the worker's row, then the job's, unless someone holds it.
+create function wakeful.handed_lease() returns interval
+    language sql immutable parallel safe
+    return interval '5 seconds';
+
+create function wakeful.ear_lock(worker_id uuid) returns bigint
+    language sql immutable parallel safe
+    return hashtextextended(worker_id::text, 1);
+
+-- What a listener's session calls, once: it listens on the channel on which jobs are handed over, and as long as it lives, it shows that somebody is
+-- there to hear.
+create function wakeful.attend_1(worker_id uuid, channel text) returns void
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pg_advisory_lock_shared(wakeful.ear_lock(worker_id));
+    execute format('listen %I', channel);
+end
+$$;
+
+-- Whether the worker's listener lives, and nobody else is handing it a job; from here to the end of the transaction nobody does. (This and the
+-- next in language sql: they become part of what calls them.)
+create function wakeful.begins_to_hand(worker_id uuid) returns boolean
+    language sql volatile
+    return not (pg_try_advisory_lock(wakeful.ear_lock(worker_id)) and pg_advisory_unlock(wakeful.ear_lock(worker_id)))
+        and pg_try_advisory_xact_lock(hashtextextended(worker_id::text, 2));
+
+-- What a worker is told of a job.
+create function wakeful.told_of(
+    id uuid, task text, queue text, payload jsonb, max_attempts integer, rank smallint, at timestamptz, correlation_id uuid, parent_id uuid, tenant text,
+    created_by text, metadata jsonb) returns text
+    language sql immutable
+    return array_to_json(array[id::text, task, queue, payload::text, max_attempts::text, rank::text, encode(timestamptz_send(at), 'hex'),
+        correlation_id::text, parent_id::text, tenant, created_by, metadata::text])::text;
+
+-- Confirms jobs that were handed to the worker: its own lease covers them from now on. `enough`: hand it no more until it says so. Returns a row for
+-- each that is not the worker's any more (stale, settled), or that someone holds just now (locked): those are to be confirmed again.
+create function wakeful.accept_1(worker_id uuid, ids uuid[], epochs bigint[], enough boolean) returns table (id uuid, refused text)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    passed uuid[];
+begin
+    perform wakeful.hold_worker(worker_id);
+    passed := array(
+        select j.id from wakeful.job j join unnest(ids, epochs) s(id, epoch) on s.id = j.id and s.epoch = j.epoch
+        where j.id = any (ids) and j.worker_id = accept_1.worker_id and j.state + 0 = 2 order by j.id for update of j skip locked);
+    -- A lease that its task has given it meanwhile stays.
+    update wakeful.job j set lease_expires_at = null
+    where j.id = any (passed) and j.lease_expires_at = j.started_at + wakeful.handed_lease();
+    if enough then
+        update wakeful.sleeper s set takes = null where s.worker_id = accept_1.worker_id and s.takes is not null;
+    end if;
+    if cardinality(passed) < cardinality(ids) then
+        return query
+        select r.id, case when exists (
+            select from wakeful.job j join unnest(ids, epochs) s(id, epoch) on s.id = j.id and s.epoch = j.epoch
+            where j.id = r.id and j.worker_id = accept_1.worker_id and j.state + 0 = 2) then 'locked' else r.refused end
+        from wakeful.refusals(accept_1.worker_id, ids, epochs, passed) r;
+    end if;
+end
+$$;
+
 -- ==== 40_line.sql
 -- The line: which ready jobs come first.
 -- Promise: each (queue, task) pair is a range of the index of its own, so jobs of other tasks cost nothing however many
 --   there are.
 -- Locks: choose locks the rows that are to be taken, skipping locked ones; the others lock nothing.
 
--- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds, from the beginning of the
--- call, until there is something to look for again, null when nothing is known of; suspects tells that jobs wait which must run
+-- A claimed job, or (id null, as the last row of a claim) the report: started_at is when the call began, due_in the number of seconds from
+-- then until there is something to look for again, null when nothing is known of; suspects tells that jobs wait which must run
 -- alone; cancelled are jobs of this worker that were asked to stop; refused are settlements that did not pass the fence; schedules
 -- are those to be fired; held_back tells that more is in line for the next slot that comes free, but not to be held ready behind
 -- busy ones.
@@ -2873,6 +3006,12 @@ begin
         where w.id in (
             select w.id from wakeful.worker w
             where w.id in (select j.worker_id from wakeful.job j where j.id = any (ids)) order by w.id for no key update skip locked);
+        -- Who did not take up what it was handed is handed no more, until it says that it takes jobs.
+        update wakeful.sleeper s set takes = null
+        where s.worker_id in (
+            select s.worker_id from wakeful.sleeper s
+            where s.takes is not null and s.worker_id in (select j.worker_id from wakeful.job j where j.id = any (ids))
+            order by s.worker_id for update skip locked);
     end if;
     rescued := wakeful.end_lapsed(ids, at);
     for lapsed in
@@ -3380,10 +3519,10 @@ begin
 end
 $$;
 
--- Declares which queues and tasks the worker wants to be poked for (no queue: none, it is busy), and until when if it is not
--- registered. Writes only on a change; true when it asks for more pokes than before.
+-- Declares which queues and tasks the worker wants to be poked for (no queue: none, it is busy), until when if it is not
+-- registered, and on which channel jobs may be handed to it. Writes only on a change; true when it asks for more pokes than before.
 create function wakeful.declare_sleep(
-    worker_id uuid, queues text[], tasks text[], until timestamptz default null) returns boolean
+    worker_id uuid, queues text[], tasks text[], until timestamptz default null, takes text default null) returns boolean
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
@@ -3392,8 +3531,9 @@ begin
         delete from wakeful.sleeper s where s.worker_id = declare_sleep.worker_id;
         return false;
     end if;
-    insert into wakeful.sleeper as s (worker_id, queues, tasks, until)
-    values (declare_sleep.worker_id, declare_sleep.queues, declare_sleep.tasks, declare_sleep.until)
+    update wakeful.sleeper s set takes = declare_sleep.takes where s.worker_id = declare_sleep.worker_id and s.takes is distinct from declare_sleep.takes;
+    insert into wakeful.sleeper as s (worker_id, queues, tasks, until, takes)
+    values (declare_sleep.worker_id, declare_sleep.queues, declare_sleep.tasks, declare_sleep.until, declare_sleep.takes)
     on conflict on constraint sleeper_pkey do update
     set queues = excluded.queues, tasks = excluded.tasks, until = excluded.until
         where (s.queues, s.tasks, s.until) is distinct from (excluded.queues, excluded.tasks, excluded.until);
@@ -3429,13 +3569,14 @@ $$;
 -- sleepers when more is ready than was taken. `alone`: take one that must run alone. `done_*`: jobs to complete first, in the same commit (a turn). `brief`: the worker was poked and is in a hurry:
 -- what is in line is taken, and what else there is to see to, such as tending, declaring and what is due next, is left to the
 -- claim that follows; one that took nothing needs none, unless it reports so. `free`: how many of a lane's limit are free slots
--- (null: all; below zero: so many jobs are held ready already); what is limited is not held ready behind busy ones. Returns the jobs, then the report.
+-- (null: all; below zero: so many jobs are held ready already); what is limited is not held ready behind busy ones. `takes`: while it sleeps, jobs may be
+-- handed to it on this channel, if two slots stay free in every lane: what is in line keeps one. Returns the jobs, then the report.
 create function wakeful.claim_1(
     worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
     h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
     tend boolean default true, sleeps text default null, pass_on boolean default false, alone boolean default false,
     done_ids uuid[] default null, done_epochs bigint[] default null, done_results text[] default null,
-    brief boolean default false, free integer[] default null)
+    brief boolean default false, free integer[] default null, takes text default null)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
@@ -3470,6 +3611,7 @@ declare
     patience integer;
     report wakeful.claimed_job;
 begin
+    report.started_at := began;
     if lease is not null then
         perform wakeful.check_lease(lease);
     end if;
@@ -3564,6 +3706,7 @@ begin
                 exit;
             end if;
         end loop;
+        takes := case when coalesce(free[this_lane], limits[this_lane]) - taken > 1 then takes end;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
             -- Two are poked for one job: the slower one waits a moment for the quicker one's commit, or it would look again in a second.
@@ -3606,10 +3749,13 @@ begin
     end if;
     if sleeps is not null then
         sure := not wakeful.declare_sleep(worker_id,
-            case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks) and sure;
+            case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks, takes => takes) and sure;
         if short_queues <> '{}' and not sure then
             report.due_in := least(report.due_in, 0.05 + extract(epoch from wakeful.now() - began));
         end if;
+    elsif alone then
+        -- Alone is alone.
+        update wakeful.sleeper s set takes = null where s.worker_id = claim_1.worker_id and s.takes is not null;
     end if;
     -- A worker whose slots are all taken minds the clock too: it promotes what falls due, and pokes who has slots.
     if short_queues <> '{}' or 0 >= all (limits) then
@@ -3903,7 +4049,7 @@ $$;
 create function wakeful.pulse_1(
     worker_id uuid, lease interval, canary bigint,
     queues text[], lanes integer[], limits integer[], tasks text[], every_lane integer default null, sleeps text default null,
-    free integer[] default null)
+    free integer[] default null, takes text default null)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
@@ -3928,7 +4074,7 @@ begin
     end if;
     -- Who has no slot free pokes those who have: it may have been poked in their place.
     return query select * from wakeful.claim_1(
-        worker_id, queues, lanes, limits, tasks, sleeps => sleeps, pass_on => 0 >= all (limits), free => free);
+        worker_id, queues, lanes, limits, tasks, sleeps => sleeps, pass_on => 0 >= all (limits), free => free, takes => takes);
     report.cancelled := array(
         select j.id from wakeful.job j
         where j.state = 2 and j.worker_id = pulse_1.worker_id and j.cancel_requested_at is not null);
@@ -6725,7 +6871,7 @@ begin
         from (values
             ('all', 'execute', 'function', array['now', 'new_id', 'dedup_key', 'canonical_json', 'state_name', 'last_error', 'backoff']),
             ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_one_1', 'enqueue_batch_1', 'reach_disk_1', 'enter_breaker_1', 'leave_breaker_1']),
-            ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_poked_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
+            ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_poked_1', 'attend_1', 'accept_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
                 'snooze', 'release', 'extend', 'extend_1', 'register_1', 'declare_1', 'beat_1', 'held_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
                 'expire', 'make_days', 'drop_days', 'fold_tally', 'fire_1', 'declare_schedules_1']),
             ('viewer', 'execute', 'function', array['stats', 'find_jobs', 'search_jobs']),

@@ -17,12 +17,14 @@ create table wakeful.worker (
 ) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
 
 -- Who wants to be poked. It holds nothing worth keeping over a crash: a worker that reconnects declares itself again.
--- `until` is when a caller outside the fleet must have declared itself again; null for a worker, which is rescued.
+-- `until` is when a caller outside the fleet must have declared itself again; null for a worker, which is rescued. `takes`: the
+-- channel on which jobs may be handed to it, a secret of its own; null for none.
 create unlogged table wakeful.sleeper (
     worker_id uuid        not null,
     queues    text[],
     tasks     text[],
     until     timestamptz,
+    takes     text,
     constraint sleeper_pkey primary key (worker_id)
 ) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
 

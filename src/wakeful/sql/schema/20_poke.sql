@@ -5,6 +5,7 @@
 -- Format (JSON): {"q": queue, "in": milliseconds until due, "at": [rank, ready_at in microseconds since 1970, id]}
 --   "at" is the least position in line that the sender added; it is absent for a job that is due later, and where the
 --   sender knows only that there is more.
+--   A job is handed over on a channel that only its worker knows of: see 36_hand_over.sql.
 --   {"look": true} asks to look again (something was resumed); {"cancel": true} asks a worker to look for jobs of its own
 --   that were cancelled; {"canary": number} tells a worker that its listener hears.
 -- Promise: sent when the transaction commits, and only if a worker sleeps that serves it. A transaction that sees
@@ -21,9 +22,8 @@ create function wakeful.hears_of(sleeper wakeful.sleeper, queue text, task text)
     return (sleeper.queues is null or queue = any (sleeper.queues)) and (sleeper.tasks is null or task = any (sleeper.tasks))
         and (sleeper.until is null or sleeper.until > wakeful.now());
 
--- Whether a poke about this queue and task, or about anything, could be for someone. Nearly always nobody sleeps, and this is
--- all that a poke costs.
-create function wakeful.someone_hears(queue text default null, task text default null) returns boolean
+-- Whether a poke could be for anyone at all. Nearly always nobody sleeps, and this is all that a poke costs.
+create function wakeful.someone_hears() returns boolean
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
@@ -34,9 +34,25 @@ begin
     end if;
     -- Taken before the look: see nobody_is_between.
     perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
-    return exists (
-        select from wakeful.sleeper s
-        where someone_hears.queue is null or wakeful.hears_of(s, someone_hears.queue, someone_hears.task));
+    return exists (select from wakeful.sleeper);
+end
+$$;
+
+-- Tells these of a job; null: everyone.
+create function wakeful.poke_these(
+    sleepers uuid[], queue text, due_at timestamptz, rank smallint, ready_at timestamptz, id uuid) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    hint constant text := case when poke_these.ready_at is null
+        then json_build_object('q', poke_these.queue,
+            'in', greatest(0, ceil(extract(epoch from poke_these.due_at - wakeful.now()) * 1000))::bigint)
+        else json_build_object('q', poke_these.queue, 'in', 0, 'at', json_build_array(
+            poke_these.rank, (extract(epoch from poke_these.ready_at) * 1000000)::bigint, poke_these.id)) end::text;
+begin
+    perform pg_notify('wakeful', hint) where sleepers is null;
+    perform pg_notify(wakeful.channel_of(s.worker_id), hint) from unnest(sleepers) s(worker_id);
 end
 $$;
 
@@ -48,25 +64,20 @@ create function wakeful.poke(
 as $$
 declare
     sleepers uuid[];
-    hint text;
 begin
-    if not wakeful.someone_hears(poke.queue, poke.task) then
+    if not wakeful.someone_hears() then
         return false;
-    end if;
-    if current_setting('transaction_isolation') = 'read committed' then
+    elsif current_setting('transaction_isolation') = 'read committed' then
         -- Sorted first: whom chance means is not to hang on where the rows lie.
         sleepers := array(
             select w.worker_id from (
                 select s.worker_id from wakeful.sleeper s where wakeful.hears_of(s, poke.queue, poke.task) order by s.worker_id) w
             order by random() limit 2);
+        if sleepers = '{}' then
+            return false;
+        end if;
     end if;
-    hint := case when poke.ready_at is null
-        then json_build_object('q', poke.queue,
-            'in', greatest(0, ceil(extract(epoch from poke.due_at - wakeful.now()) * 1000))::bigint)
-        else json_build_object('q', poke.queue, 'in', 0, 'at', json_build_array(
-            poke.rank, (extract(epoch from poke.ready_at) * 1000000)::bigint, poke.id)) end::text;
-    perform pg_notify('wakeful', hint) where sleepers is null;
-    perform pg_notify(wakeful.channel_of(s.worker_id), hint) from unnest(sleepers) s(worker_id);
+    perform wakeful.poke_these(sleepers, poke.queue, poke.due_at, poke.rank, poke.ready_at, poke.id);
     return true;
 end
 $$;

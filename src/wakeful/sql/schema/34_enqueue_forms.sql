@@ -4,6 +4,7 @@
 -- One job, for clients that make their own ids. Returns null when it was inserted as asked, else [id, action] as
 -- enqueue_set tells it. The usual job has nothing special about it, and goes in by one statement; any other goes the long
 -- way, on which everything is looked at: a set costs a scan, a sort and a join, which one row need not pay.
+-- With `alone`, by which the caller promises that the transaction ends with this call, a usual job that is due is handed to a sleeper that takes jobs.
 -- The action `ahead` says that it was inserted and somebody woken for it, with the disk still to come: the caller promises by
 -- `alone` that it then calls reach_disk_1 before it takes the job for enqueued. Nobody else knows of a job without a dedup_key whose id was
 -- made just now, and a worker's claim, which is a later commit, reaches the disk before its handler starts, with all that came before it.
@@ -14,21 +15,58 @@ create function wakeful.enqueue_one_1(
 ) returns jsonb
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
+    set jit = off set enable_seqscan = off
 as $$
 #variable_conflict use_variable
 declare
     at constant timestamptz := wakeful.now();
+    into_queue constant text := coalesce(queue, 'default');
+    looks constant boolean := poke and alone and current_setting('transaction_isolation') = 'read committed';
+    sleepers uuid[];
+    channel text;
+    taker uuid;
+    handed text;
     made record;
 begin
+    if looks then
+        -- Taken before the look: see nobody_is_between.
+        perform pg_advisory_xact_lock_shared(hashtextextended('wakeful.poke', 0));
+        -- By chance, as in poke, but those first to whom jobs may be handed.
+        select array_agg(w.worker_id), (array_agg(w.takes))[1] into sleepers, channel
+        from (
+            select s.worker_id, s.takes from (
+                select s.worker_id, s.takes from wakeful.sleeper s where wakeful.hears_of(s, into_queue, task) order by s.worker_id) s
+            order by s.takes is null, random() limit 2) w;
+    end if;
+    if channel is not null and run_at is null and delay is null and expires_at is null and coalesce(max_attempts, 5) > 1
+        and wakeful.begins_to_hand(sleepers[1])
+    then
+        handed := wakeful.told_of(id, task, into_queue, payload, coalesce(max_attempts, 5), wakeful.rank_of(priority), at,
+            coalesce(correlation_id, id), parent_id, tenant, created_by, metadata);
+        -- What NOTIFY carries is shorter than 8,000 bytes.
+        taker := case when octet_length(handed) < 8000 then sleepers[1] end;
+    end if;
     insert into wakeful.job as made_job (
         id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
-        correlation_id, parent_id, tenant, created_by, payload, metadata)
-    select id, j.queue, task, case when j.due_at > at then 0 else 1 end, j.rank, coalesce(max_attempts, 5),
-        poke and not alone and wakeful.speaks_first(j.queue, task, j.rank, case when j.due_at > at then j.due_at end), j.due_at,
+        correlation_id, parent_id, tenant, created_by, payload, metadata,
+        worker_id, attempt, epoch, started_at, lease_expires_at)
+    select id, into_queue, task, case when h.taker is not null then 2 when j.due_at > at then 0 else 1 end, j.rank, coalesce(max_attempts, 5),
+        poke and not alone and wakeful.speaks_first(into_queue, task, j.rank, case when j.due_at > at then j.due_at end), j.due_at,
         case when j.due_at <= at then at end, expires_at, at, at, coalesce(correlation_id, id), parent_id, tenant, created_by,
-        payload, metadata
-    from (select coalesce(queue, 'default') as queue, wakeful.rank_of(priority) as rank,
+        payload, metadata,
+        h.taker, h.starts, h.starts, case when h.starts = 1 then at end, case when h.starts = 1 then at + wakeful.handed_lease() end
+    from (select wakeful.rank_of(priority) as rank,
         coalesce(run_at, case when delay <= wakeful.longest() then at + delay end, at) as due_at offset 0) j
+    cross join (select t.taker, case when t.taker is null then 0 else 1 end as starts from (
+        select case when taker is not null
+            and not exists (select from wakeful.control c where c.paused)
+            and not exists (select from wakeful.task_policy p where p.task = enqueue_one_1.task)
+            -- It has confirmed what it was handed before, which can be seen behind the lock of begins_to_hand. (Leases that end later are longer ones.)
+            and not exists (
+                select from wakeful.job o
+                where o.state = 2 and o.lease_expires_at > at and o.lease_expires_at <= wakeful.now() + wakeful.handed_lease()
+                  and o.worker_id = taker)
+            then taker end as taker offset 0) t) h
     where wakeful.is_young(id, fresh, at) and task is not null and jsonb_typeof(payload) = 'object'
         and (metadata is null or jsonb_typeof(metadata) = 'object')
         and dedup_key is null and dedup is null and default_off is not true
@@ -36,21 +74,27 @@ begin
         and wakeful.in_calendar(j.due_at) and (expires_at is null or wakeful.in_calendar(expires_at))
         and (parent_id is null or correlation_id is not null)
         and not exists (select from wakeful.control c where c.kind = 'task' and c.name = task and c.enqueuing is not null)
-        and not exists (select from wakeful.queue_policy r where r.queue = j.queue)
+        and not exists (select from wakeful.queue_policy r where r.queue = into_queue)
     on conflict do nothing
-    returning made_job.queue, made_job.run_at, made_job.rank, made_job.ready_at into made;
-    if found then
-        if poke and alone and wakeful.poke(made.queue, task, made.run_at, made.rank, made.ready_at, id) then
-            perform set_config('synchronous_commit', 'off', true);
-            return jsonb_build_array(id, 'ahead');
+    returning made_job.run_at, made_job.rank, made_job.ready_at, made_job.worker_id into made;
+    if not found then
+        return (
+            select jsonb_build_array(r.id, r.action)
+            from wakeful.enqueue_set(array[row(1, enqueue_one_1.id, task, payload, queue, priority, run_at, delay, max_attempts,
+                dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at,
+                default_off)::wakeful.asked_job], fresh, poke, alone) r);
+    elsif made.worker_id is not null then
+        perform pg_notify(channel, handed);
+        if cardinality(sleepers) > 1 then
+            -- Should it not be taken up, another one looks when its lease is over.
+            perform wakeful.poke_these(sleepers[2:], into_queue, at + wakeful.handed_lease(), null, null, null);
         end if;
-        return null;
+    elsif sleepers is not null or poke and alone and not looks then
+        perform wakeful.poke_these(sleepers, into_queue, made.run_at, made.rank, made.ready_at, id);
+        perform set_config('synchronous_commit', 'off', true);
+        return jsonb_build_array(id, 'ahead');
     end if;
-    return (
-        select jsonb_build_array(r.id, r.action)
-        from wakeful.enqueue_set(array[row(1, enqueue_one_1.id, task, payload, queue, priority, run_at, delay, max_attempts,
-            dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at,
-            default_off)::wakeful.asked_job], fresh, poke, alone) r);
+    return null;
 end
 $$;
 
@@ -59,7 +103,7 @@ $$;
 -- in the write-ahead log, which nobody reads, makes this a commit that waits.)
 create function wakeful.reach_disk_1(ids uuid[]) returns boolean
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
     set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare

@@ -3,8 +3,8 @@
 --   there are.
 -- Locks: choose locks the rows that are to be taken, skipping locked ones; the others lock nothing.
 
--- A claimed job, or (id null, as the last row of a claim) the report: due_in is the number of seconds, from the beginning of the
--- call, until there is something to look for again, null when nothing is known of; suspects tells that jobs wait which must run
+-- A claimed job, or (id null, as the last row of a claim) the report: started_at is when the call began, due_in the number of seconds from
+-- then until there is something to look for again, null when nothing is known of; suspects tells that jobs wait which must run
 -- alone; cancelled are jobs of this worker that were asked to stop; refused are settlements that did not pass the fence; schedules
 -- are those to be fired; held_back tells that more is in line for the next slot that comes free, but not to be held ready behind
 -- busy ones.

@@ -97,6 +97,12 @@ begin
         where w.id in (
             select w.id from wakeful.worker w
             where w.id in (select j.worker_id from wakeful.job j where j.id = any (ids)) order by w.id for no key update skip locked);
+        -- Who did not take up what it was handed is handed no more, until it says that it takes jobs.
+        update wakeful.sleeper s set takes = null
+        where s.worker_id in (
+            select s.worker_id from wakeful.sleeper s
+            where s.takes is not null and s.worker_id in (select j.worker_id from wakeful.job j where j.id = any (ids))
+            order by s.worker_id for update skip locked);
     end if;
     rescued := wakeful.end_lapsed(ids, at);
     for lapsed in

@@ -43,10 +43,10 @@ begin
 end
 $$;
 
--- Declares which queues and tasks the worker wants to be poked for (no queue: none, it is busy), and until when if it is not
--- registered. Writes only on a change; true when it asks for more pokes than before.
+-- Declares which queues and tasks the worker wants to be poked for (no queue: none, it is busy), until when if it is not
+-- registered, and on which channel jobs may be handed to it. Writes only on a change; true when it asks for more pokes than before.
 create function wakeful.declare_sleep(
-    worker_id uuid, queues text[], tasks text[], until timestamptz default null) returns boolean
+    worker_id uuid, queues text[], tasks text[], until timestamptz default null, takes text default null) returns boolean
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp
 as $$
@@ -55,8 +55,9 @@ begin
         delete from wakeful.sleeper s where s.worker_id = declare_sleep.worker_id;
         return false;
     end if;
-    insert into wakeful.sleeper as s (worker_id, queues, tasks, until)
-    values (declare_sleep.worker_id, declare_sleep.queues, declare_sleep.tasks, declare_sleep.until)
+    update wakeful.sleeper s set takes = declare_sleep.takes where s.worker_id = declare_sleep.worker_id and s.takes is distinct from declare_sleep.takes;
+    insert into wakeful.sleeper as s (worker_id, queues, tasks, until, takes)
+    values (declare_sleep.worker_id, declare_sleep.queues, declare_sleep.tasks, declare_sleep.until, declare_sleep.takes)
     on conflict on constraint sleeper_pkey do update
     set queues = excluded.queues, tasks = excluded.tasks, until = excluded.until
         where (s.queues, s.tasks, s.until) is distinct from (excluded.queues, excluded.tasks, excluded.until);
@@ -92,13 +93,14 @@ $$;
 -- sleepers when more is ready than was taken. `alone`: take one that must run alone. `done_*`: jobs to complete first, in the same commit (a turn). `brief`: the worker was poked and is in a hurry:
 -- what is in line is taken, and what else there is to see to, such as tending, declaring and what is due next, is left to the
 -- claim that follows; one that took nothing needs none, unless it reports so. `free`: how many of a lane's limit are free slots
--- (null: all; below zero: so many jobs are held ready already); what is limited is not held ready behind busy ones. Returns the jobs, then the report.
+-- (null: all; below zero: so many jobs are held ready already); what is limited is not held ready behind busy ones. `takes`: while it sleeps, jobs may be
+-- handed to it on this channel, if two slots stay free in every lane: what is in line keeps one. Returns the jobs, then the report.
 create function wakeful.claim_1(
     worker_id uuid, queues text[], lanes integer[], limits integer[], tasks text[], lease interval default null,
     h_ranks smallint[] default null, h_ready_ats timestamptz[] default null, h_ids uuid[] default null,
     tend boolean default true, sleeps text default null, pass_on boolean default false, alone boolean default false,
     done_ids uuid[] default null, done_epochs bigint[] default null, done_results text[] default null,
-    brief boolean default false, free integer[] default null)
+    brief boolean default false, free integer[] default null, takes text default null)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
@@ -133,6 +135,7 @@ declare
     patience integer;
     report wakeful.claimed_job;
 begin
+    report.started_at := began;
     if lease is not null then
         perform wakeful.check_lease(lease);
     end if;
@@ -227,6 +230,7 @@ begin
                 exit;
             end if;
         end loop;
+        takes := case when coalesce(free[this_lane], limits[this_lane]) - taken > 1 then takes end;
         if taken < limits[this_lane] then
             short_queues := short_queues || lane_queues;
             -- Two are poked for one job: the slower one waits a moment for the quicker one's commit, or it would look again in a second.
@@ -269,10 +273,13 @@ begin
     end if;
     if sleeps is not null then
         sure := not wakeful.declare_sleep(worker_id,
-            case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks) and sure;
+            case when short_queues <> '{}' and sleeps = 'all' then null else short_queues end, tasks, takes => takes) and sure;
         if short_queues <> '{}' and not sure then
             report.due_in := least(report.due_in, 0.05 + extract(epoch from wakeful.now() - began));
         end if;
+    elsif alone then
+        -- Alone is alone.
+        update wakeful.sleeper s set takes = null where s.worker_id = claim_1.worker_id and s.takes is not null;
     end if;
     -- A worker whose slots are all taken minds the clock too: it promotes what falls due, and pokes who has slots.
     if short_queues <> '{}' or 0 >= all (limits) then

@@ -8,7 +8,7 @@
 create function wakeful.pulse_1(
     worker_id uuid, lease interval, canary bigint,
     queues text[], lanes integer[], limits integer[], tasks text[], every_lane integer default null, sleeps text default null,
-    free integer[] default null)
+    free integer[] default null, takes text default null)
     returns setof wakeful.claimed_job
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
@@ -33,7 +33,7 @@ begin
     end if;
     -- Who has no slot free pokes those who have: it may have been poked in their place.
     return query select * from wakeful.claim_1(
-        worker_id, queues, lanes, limits, tasks, sleeps => sleeps, pass_on => 0 >= all (limits), free => free);
+        worker_id, queues, lanes, limits, tasks, sleeps => sleeps, pass_on => 0 >= all (limits), free => free, takes => takes);
     report.cancelled := array(
         select j.id from wakeful.job j
         where j.state = 2 and j.worker_id = pulse_1.worker_id and j.cancel_requested_at is not null);

@@ -20,7 +20,7 @@ begin
         from (values
             ('all', 'execute', 'function', array['now', 'new_id', 'dedup_key', 'canonical_json', 'state_name', 'last_error', 'backoff']),
             ('producer', 'execute', 'function', array['enqueue', 'enqueue_many', 'enqueue_one_1', 'enqueue_batch_1', 'reach_disk_1', 'enter_breaker_1', 'leave_breaker_1']),
-            ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_poked_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
+            ('worker', 'execute', 'function', array['claim', 'claim_1', 'claim_poked_1', 'attend_1', 'accept_1', 'claim_any_1', 'wake_1', 'complete', 'complete_1', 'fail', 'settle_1',
                 'snooze', 'release', 'extend', 'extend_1', 'register_1', 'declare_1', 'beat_1', 'held_1', 'leave_1', 'pulse_1', 'upkeep_1', 'note_1', 'completed_by_1', 'promote', 'rescue',
                 'expire', 'make_days', 'drop_days', 'fold_tally', 'fire_1', 'declare_schedules_1']),
             ('viewer', 'execute', 'function', array['stats', 'find_jobs', 'search_jobs']),
