@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -30,6 +30,7 @@ import wakeful.worker.presence
 import wakeful.worker.shift
 from tests.sessions import Session
 from wakeful.database.fetch import fetch
+from wakeful.database.listen import Heard
 from wakeful.statements import fleet
 from wakeful.statements.statement import Statement
 from wakeful.tend.beat import BeatThread
@@ -148,7 +149,7 @@ class Ear:
         self.told: asyncio.Queue[str | None] = asyncio.Queue()
 
     @classmethod
-    async def open(cls, dsn: str, channels: Sequence[str]) -> Ear:
+    async def open(cls, dsn: str, channels: Sequence[str], attend: Statement[None]) -> Ear:
         """Subscribed, after a moment; or not."""
         await asyncio.sleep(cls.world.dice.uniform(0, 0.01))
         if cls.world.lost():
@@ -158,10 +159,10 @@ class Ear:
         cls.world.ears.append(ear)
         return ear
 
-    async def payloads(self) -> AsyncIterator[str]:
+    async def listen(self, hear: Callable[[Heard], None], /) -> None:
         """What comes, until the link is lost."""
         while (payload := await self.told.get()) is not None:
-            yield payload
+            hear(Heard(fleet.BROADCAST, payload))
         raise DatabaseUnavailable("The link is lost.")
 
     async def close(self) -> None:

@@ -31,14 +31,14 @@ class Ear:
 
     @classmethod
     async def open(cls, dsn: str, channels: Sequence[str], attend: Statement[None] | None = None) -> Ear:
-        """Connect and subscribe; whatever is notified after this returns is heard. `attend` is run afterwards."""
+        """Connect and subscribe; whatever is notified after this returns is heard. `attend` is run before."""
         conn = await aconnect(dsn, name="wakeful listener")
         try:
-            await conn.execute(sql.SQL("; ").join(sql.SQL("listen {}").format(sql.Identifier(c)) for c in channels))
             if attend is not None:
                 # What is refused there, or is not there at all, is done without.
                 with suppress(Refused, SchemaMismatch):
                     await afetch(conn, attend)
+            await conn.execute(sql.SQL("; ").join(sql.SQL("listen {}").format(sql.Identifier(c)) for c in channels))
         # Cancelled too: nobody else would close it.
         except BaseException as error:
             await conn.close()

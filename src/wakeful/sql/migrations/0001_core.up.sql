@@ -1433,7 +1433,6 @@ declare
     looks constant boolean := poke and alone and current_setting('transaction_isolation') = 'read committed';
     sleepers uuid[];
     channel text;
-    taker uuid;
     handed text;
     made record;
 begin
@@ -1447,35 +1446,46 @@ begin
                 select s.worker_id, s.takes from wakeful.sleeper s where wakeful.hears_of(s, into_queue, task) order by s.worker_id) s
             order by s.takes is null, random() limit 2) w;
     end if;
-    if channel is not null and run_at is null and delay is null and expires_at is null and coalesce(max_attempts, 5) > 1
-        and wakeful.begins_to_hand(sleepers[1])
+    if channel is not null and coalesce(max_attempts, 5) > 1 and num_nonnulls(run_at, delay, expires_at, dedup_key, dedup, default_off) = 0
+        and wakeful.is_young(id, fresh, at) and jsonb_typeof(payload) = 'object' and (metadata is null or jsonb_typeof(metadata) = 'object')
+        and (parent_id is null or correlation_id is not null) and wakeful.begins_to_hand(sleepers[1])
     then
         handed := wakeful.told_of(id, task, into_queue, payload, coalesce(max_attempts, 5), wakeful.rank_of(priority), at,
             coalesce(correlation_id, id), parent_id, tenant, created_by, metadata);
+        insert into wakeful.job (
+            id, queue, task, state, rank, attempt, max_attempts, epoch, pokes, run_at, ready_at, started_at, lease_expires_at, created_at,
+            updated_at, worker_id, correlation_id, parent_id, tenant, created_by, payload, metadata)
+        select id, into_queue, task, 2, wakeful.rank_of(priority), 1, coalesce(max_attempts, 5), 1, false, at, at, at, at + wakeful.handed_lease(), at,
+            at, sleepers[1], coalesce(correlation_id, id), parent_id, tenant, created_by, payload, metadata
         -- What NOTIFY carries is shorter than 8,000 bytes.
-        taker := case when octet_length(handed) < 8000 then sleepers[1] end;
-    end if;
-    insert into wakeful.job as made_job (
-        id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
-        correlation_id, parent_id, tenant, created_by, payload, metadata,
-        worker_id, attempt, epoch, started_at, lease_expires_at)
-    select id, into_queue, task, case when h.taker is not null then 2 when j.due_at > at then 0 else 1 end, j.rank, coalesce(max_attempts, 5),
-        poke and not alone and wakeful.speaks_first(into_queue, task, j.rank, case when j.due_at > at then j.due_at end), j.due_at,
-        case when j.due_at <= at then at end, expires_at, at, at, coalesce(correlation_id, id), parent_id, tenant, created_by,
-        payload, metadata,
-        h.taker, h.starts, h.starts, case when h.starts = 1 then at end, case when h.starts = 1 then at + wakeful.handed_lease() end
-    from (select wakeful.rank_of(priority) as rank,
-        coalesce(run_at, case when delay <= wakeful.longest() then at + delay end, at) as due_at offset 0) j
-    cross join (select t.taker, case when t.taker is null then 0 else 1 end as starts from (
-        select case when taker is not null
-            and not exists (select from wakeful.control c where c.paused)
+        where octet_length(handed) < 8000
+            and not exists (select from wakeful.control c where c.paused or c.enqueuing is not null)
             and not exists (select from wakeful.task_policy p where p.task = enqueue_one_1.task)
-            -- It has confirmed what it was handed before, which can be seen behind the lock of begins_to_hand. (Leases that end later are longer ones.)
+            and not exists (select from wakeful.queue_policy r where r.queue = into_queue)
+            -- It has confirmed what it was handed before, as can be seen behind the lock of begins_to_hand. (Leases that end later are longer ones.)
             and not exists (
                 select from wakeful.job o
                 where o.state = 2 and o.lease_expires_at > at and o.lease_expires_at <= wakeful.now() + wakeful.handed_lease()
-                  and o.worker_id = taker)
-            then taker end as taker offset 0) t) h
+                  and o.worker_id = sleepers[1])
+        on conflict do nothing;
+        if found then
+            perform pg_notify(channel, handed);
+            if cardinality(sleepers) > 1 then
+                -- Should it not be taken up, another one looks when its lease is over.
+                perform wakeful.poke_these(sleepers[2:], into_queue, at + wakeful.handed_lease(), null, null, null);
+            end if;
+            return null;
+        end if;
+    end if;
+    insert into wakeful.job as made_job (
+        id, queue, task, state, rank, max_attempts, pokes, run_at, ready_at, expires_at, created_at, updated_at,
+        correlation_id, parent_id, tenant, created_by, payload, metadata)
+    select id, into_queue, task, case when j.due_at > at then 0 else 1 end, j.rank, coalesce(max_attempts, 5),
+        poke and not alone and wakeful.speaks_first(into_queue, task, j.rank, case when j.due_at > at then j.due_at end), j.due_at,
+        case when j.due_at <= at then at end, expires_at, at, at, coalesce(correlation_id, id), parent_id, tenant, created_by,
+        payload, metadata
+    from (select wakeful.rank_of(priority) as rank,
+        coalesce(run_at, case when delay <= wakeful.longest() then at + delay end, at) as due_at offset 0) j
     where wakeful.is_young(id, fresh, at) and task is not null and jsonb_typeof(payload) = 'object'
         and (metadata is null or jsonb_typeof(metadata) = 'object')
         and dedup_key is null and dedup is null and default_off is not true
@@ -1485,19 +1495,13 @@ begin
         and not exists (select from wakeful.control c where c.kind = 'task' and c.name = task and c.enqueuing is not null)
         and not exists (select from wakeful.queue_policy r where r.queue = into_queue)
     on conflict do nothing
-    returning made_job.run_at, made_job.rank, made_job.ready_at, made_job.worker_id into made;
+    returning made_job.run_at, made_job.rank, made_job.ready_at into made;
     if not found then
         return (
             select jsonb_build_array(r.id, r.action)
             from wakeful.enqueue_set(array[row(1, enqueue_one_1.id, task, payload, queue, priority, run_at, delay, max_attempts,
                 dedup_key, dedup, tenant, correlation_id, parent_id, created_by, metadata, expires_at,
                 default_off)::wakeful.asked_job], fresh, poke, alone) r);
-    elsif made.worker_id is not null then
-        perform pg_notify(channel, handed);
-        if cardinality(sleepers) > 1 then
-            -- Should it not be taken up, another one looks when its lease is over.
-            perform wakeful.poke_these(sleepers[2:], into_queue, at + wakeful.handed_lease(), null, null, null);
-        end if;
     elsif sleepers is not null or poke and alone and not looks then
         perform wakeful.poke_these(sleepers, into_queue, made.run_at, made.rank, made.ready_at, id);
         perform set_config('synchronous_commit', 'off', true);
