@@ -18,8 +18,8 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq.abc import PGconn, PGresult
 
-from wakeful.statements.arrays import array_of, text_of
 from wakeful.statements.statement import Row, Statement
+from wakeful.statements.written import Written, written
 
 _Connection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
@@ -184,22 +184,4 @@ def _command(sql: str) -> _Command:
 
 def _texts(names: tuple[str, ...], params: Mapping[str, object]) -> list[bytes | None] | None:
     """The parameters as PostgreSQL reads them; None where that is for a cursor to say, or to refuse."""
-    texts: list[bytes | None] = []
-    for name in names:
-        value = params[name]
-        if value is None:
-            texts.append(None)
-            continue
-        try:
-            text = (value if type(value) is str else _written(value)).encode()
-        except (TypeError, UnicodeEncodeError):
-            return None
-        # libpq ends a text at its first zero byte.
-        if b"\0" in text:
-            return None
-        texts.append(text)
-    return texts
-
-
-def _written(value: object) -> str:
-    return array_of(value) if isinstance(value, list) else text_of(value) or ""
+    return params.texts if type(params) is Written else written([params[name] for name in names])

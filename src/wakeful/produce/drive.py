@@ -31,7 +31,8 @@ def drive(delivery: Delivery[T], database: Database) -> T:
 async def adrive(delivery: Delivery[T], database: Database, under_way: Awaited[Any] | None = None) -> T:
     """Do what the delivery says until it is done. `under_way`: its first step is."""
     try:
-        doing = under_way.answer() if under_way else _ado(next(delivery), database)
+        first = next(delivery)
+        doing = under_way.answer() if under_way else _ado(first, database)
         while True:
             try:
                 outcome = await doing

@@ -10,11 +10,13 @@ from collections import deque
 from collections.abc import Sequence
 from contextvars import Context
 from typing import Any, NamedTuple, cast
+from uuid import UUID
 
 from wakeful.database.session import Awaited, Database
 from wakeful.produce.boarding import CROWD, FLIGHTS, ROWS_IN_A_FLUSH, board
-from wakeful.produce.delivery import Answer, Ask, Delivery, Send, deliver_apart
+from wakeful.produce.delivery import Answer, Ask, deliver_apart
 from wakeful.produce.drive import adrive
+from wakeful.produce.template import Template
 from wakeful.values.job import JobId
 
 
@@ -27,7 +29,6 @@ class _Sent(NamedTuple):
     """A lone caller's job, sent before its flight has taken off."""
 
     caller: _Caller
-    delivery: Delivery[list[Answer]]
     under_way: Awaited[Any]
 
 
@@ -43,13 +44,24 @@ class LoopGroup:
         self._alone = False
         self._sent: _Sent | None = None
 
-    async def enqueue(self, ask: Ask) -> JobId | None:
+    def send_now(self, template: Template, id: UUID, payload: str) -> Awaited[Any] | None:
+        """Send a job that comes alone, as the last one did: it does not wait for a task to be made.
+
+        What comes back is for `enqueue`, which is to be called next. None: nothing was done.
+        """
+        if self._flights or not self._alone or not self._poke:
+            return None
+        statement = template.alone(id, payload)
+        return None if statement is None else self._database.asend_now(statement)
+
+    async def enqueue(self, ask: Ask, under_way: Awaited[Any] | None = None) -> JobId | None:
         """Returns after the commit. Cancelled before its job was sent, a call makes none; later it may."""
         loop = asyncio.get_running_loop()
         caller = _Caller(ask, loop.create_future())
-        # Who comes alone, as the last one did, does not wait for a task to be made: the server works meanwhile.
-        if self._flights or not self._alone or not self._send_now(caller):
+        if under_way is None:
             self._waiting.append(caller)
+        else:
+            self._sent = _Sent(caller, under_way)
         if len(self._flights) < FLIGHTS:
             self._take_off(loop)
         return await caller.answer
@@ -58,14 +70,6 @@ class LoopGroup:
         """Waits for what is under way."""
         while self._flights:
             await asyncio.wait(self._flights)
-
-    def _send_now(self, caller: _Caller) -> bool:
-        delivery = deliver_apart([caller.ask], self._poke)
-        first = next(delivery)
-        under_way = self._database.asend_now(first.statement) if isinstance(first, Send) else None
-        if under_way is not None:
-            self._sent = _Sent(caller, delivery, under_way)
-        return under_way is not None
 
     def _take_off(self, loop: asyncio.AbstractEventLoop) -> None:
         # In a context of its own: a flush is nobody's request in particular.
@@ -77,11 +81,11 @@ class LoopGroup:
         try:
             if self._sent is not None:
                 sent, self._sent = self._sent, None
-                await self._flush([sent.caller], sent.delivery, sent.under_way)
+                await self._flush([sent.caller], sent.under_way)
             while self._waiting:
                 boarded = [caller for caller in board(self._waiting, self._seats()) if not caller.answer.done()]
                 if boarded:
-                    await self._flush(boarded, deliver_apart([caller.ask for caller in boarded], self._poke))
+                    await self._flush(boarded)
         finally:
             # In the same step as the last look at the line: who comes later must find the seat free.
             self._flights.discard(cast("asyncio.Task[None]", asyncio.current_task()))
@@ -96,12 +100,11 @@ class LoopGroup:
         if not self._flights and any(not caller.answer.done() for caller in self._waiting):
             self._take_off(flight.get_loop())
 
-    async def _flush(
-        self, boarded: Sequence[_Caller], delivery: Delivery[list[Answer]], under_way: Awaited[Any] | None = None
-    ) -> None:
+    async def _flush(self, boarded: Sequence[_Caller], under_way: Awaited[Any] | None = None) -> None:
         self._aloft += 1
         self._alone = len(boarded) == 1
         try:
+            delivery = deliver_apart([caller.ask for caller in boarded], self._poke)
             answers = await adrive(delivery, self._database, under_way)
         except BaseException:  # The loop is ending, or we are wrong: nobody is left waiting.
             for caller in (*boarded, *self._waiting):

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from weakref import WeakKeyDictionary
+from uuid import UUID
 
 from wakeful.config import Settings
 from wakeful.database.foreign import arun_on, run_on
@@ -63,7 +63,7 @@ class Producer:
         self._off = settings.produce.enqueue_off
         self._alone = settings.database.pool_size // 2
         self._threads = self._new_threads()
-        self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _Loop] = WeakKeyDictionary()
+        self._loops: dict[asyncio.AbstractEventLoop, _Loop] = {}
 
     def enqueue(self, template: Template, payload: str) -> JobId | None:
         """Enqueue one job; None where enqueuing of its task is off. Blocks until it is committed."""
@@ -75,7 +75,7 @@ class Producer:
         return self._enqueue(template, payload)
 
     def _enqueue(self, template: Template, payload: str) -> JobId | None:
-        if self._shares(template.options):
+        if template.shares:
             done = self._of_this_process().group.enqueue(_ask(template, payload))
         else:
             [done] = self._send(template, [payload])
@@ -92,8 +92,11 @@ class Producer:
         return await self._aenqueue(template, payload)
 
     async def _aenqueue(self, template: Template, payload: str) -> JobId | None:
-        if self._shares(template.options):
-            done = await self._of_this_loop().group.enqueue(_ask(template, payload))
+        if template.shares:
+            group, id = self._of_this_loop().group, template.options.id or new_id()
+            # What the answer will need is seen to while the server works.
+            under_way = group.send_now(template, id, payload)
+            done = await group.enqueue(_ask(template, payload, id), under_way)
         else:
             [done] = await self._asend(template, [payload])
         report_enqueued(template.task, (done,))
@@ -165,15 +168,6 @@ class Producer:
     def _poke(self, options: Options) -> bool:
         return self._pokes and options.poke is not False
 
-    def _shares(self, options: Options) -> bool:
-        """Whether nothing sets this job apart from others' that are enqueued at the same time."""
-        return (
-            options.conn is None
-            and options.dedup_key is None
-            and options.poke is not False
-            and options.patience is None
-        )
-
     def _of_this_process(self) -> _Threads:
         if self._threads.pid != os.getpid():
             self._threads = self._new_threads()
@@ -185,13 +179,15 @@ class Producer:
     def _of_this_loop(self) -> _Loop:
         loop = asyncio.get_running_loop()
         if (mine := self._loops.get(loop)) is None:
-            mine = self._loops[loop] = _Loop(self._database, self._pokes, self._alone)
+            mine = _Loop(self._database, self._pokes, self._alone)
+            # A new dict: another thread may be looking for its own loop, or adding it, which then is added again.
+            self._loops = {known: its for known, its in self._loops.items() if not known.is_closed()} | {loop: mine}
         return mine
 
 
-def _ask(template: Template, payload: str) -> Ask:
+def _ask(template: Template, payload: str, id: UUID | None = None) -> Ask:
     given = template.options.id
-    return Ask(template.job(given or new_id(), payload), given is None)
+    return Ask(template.job(id or given or new_id(), payload), given is None)
 
 
 def _asks(template: Template, payloads: Iterable[str]) -> Iterator[Ask]:

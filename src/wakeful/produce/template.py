@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from wakeful.payload import encode
 from wakeful.produce.options import Options
+from wakeful.statements.enqueue import Alike
+from wakeful.statements.statement import Statement
 from wakeful.values.current import current_job
 from wakeful.values.errors import InvalidOption, PayloadError
-from wakeful.values.job import NewJob
+from wakeful.values.job import JobId, NewJob
 from wakeful.values.retry_json import policy_as_json
+
+_ANY_ID: Final = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +33,19 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A job but for its id and payload."""
+    """A job but for its id and payload.
+
+    `shares`: nothing sets its jobs apart from others that are enqueued at the same time.
+    """
 
     task: str
     options: Options
+    shares: bool
     _middle: tuple[Any, ...]
     _correlation_id: UUID | None
     _parent_id: UUID | None
     _end: tuple[Any, ...]
+    _alike: Alike | None
 
     @property
     def queue(self) -> str | None:
@@ -47,26 +56,38 @@ class Template:
     def carrying(self, more: Mapping[str, str]) -> Template:
         """The same, with this beside the metadata that its jobs have."""
         created_by, metadata, *rest = self._end
-        whole = {**({} if metadata is None else json.loads(metadata)), **more}
-        return replace(self, _end=(created_by, json.dumps(whole), *rest))
+        whole = json.dumps({**({} if metadata is None else json.loads(metadata)), **more})
+        alike = None if self._alike is None else self._alike.carrying(whole)
+        return replace(self, _end=(created_by, whole, *rest), _alike=alike)
 
     def job(self, id: UUID, payload: str) -> NewJob:
         """The job. Inside a handler it is the child of the job that the handler runs for."""
+        make: Callable[..., NewJob] = NewJob
+        return make(id, self.task, payload, *self._middle, *self._origin(), *self._end)
+
+    def alone(self, id: UUID, payload: str) -> Statement[list[JobId | None]] | None:
+        """What enqueues this job alone and wakes who runs it, for the first time that it is sent.
+
+        None where there is no short way to it.
+        """
+        return None if self._alike is None else self._alike.enqueue(id, payload, *self._origin())
+
+    def _origin(self) -> tuple[UUID | None, UUID | None]:
         correlation_id, parent_id = self._correlation_id, self._parent_id
         if (current := current_job.get()) is not None:
             correlation_id = correlation_id or current.correlation_id
             parent_id = parent_id or current.id
-        make: Callable[..., NewJob] = NewJob
-        return make(id, self.task, payload, *self._middle, correlation_id, parent_id, *self._end)
+        return correlation_id, parent_id
 
 
 def template(defaults: Defaults, options: Options) -> Template:
     """Puts the options over the task's defaults, once for all jobs that are made with them."""
     if options.dedup is not None and options.dedup_key is None:
         raise InvalidOption("dedup", f"is {options.dedup!r} without a dedup_key: give that too.")
-    return Template(
+    made = Template(
         task=defaults.task,
         options=options,
+        shares=_shares(options),
         _middle=(
             _either(options.queue, defaults.queue),
             _either(options.priority, defaults.priority),
@@ -80,7 +101,14 @@ def template(defaults: Defaults, options: Options) -> Template:
         _correlation_id=options.correlation_id,
         _parent_id=options.parent_id,
         _end=(options.created_by, _metadata(options), options.expires_at, defaults.default_off),
+        _alike=None,
     )
+    # An id that was given may have been sent before.
+    return made if options.id else replace(made, _alike=Alike.of(made.job(_ANY_ID, "{}")))
+
+
+def _shares(options: Options) -> bool:
+    return options.conn is None and options.dedup_key is None and options.poke is not False and options.patience is None
 
 
 def _either(given: Any, default: Any) -> Any:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Final
 from uuid import UUID
 
 from wakeful.statements.arrays import array_of, text_of
 from wakeful.statements.statement import Row, Statement, first_value
+from wakeful.statements.written import Written, written
 from wakeful.values.job import JobId, NewJob
 
 # enqueue_batch_1 has these as its parameters, in the plural.
 _COLUMNS: Final = NewJob._fields
+_SAID: Final = ("fresh", "poke", "alone")
+_PARAMETERS: Final = (*_COLUMNS, *_SAID)
+_ID, _PAYLOAD, _CORRELATION_ID, _PARENT_ID, _METADATA = map(
+    _COLUMNS.index, ("id", "payload", "correlation_id", "parent_id", "metadata")
+)
 _ONE_A_ROW: Final = frozenset({"id", "payload"})
 
 # Rows are reported only where something else was done than asked: a large insert is answered with one null.
@@ -49,7 +55,7 @@ def enqueue(
     promises that the transaction ends with this, so that who has to be poked need not be looked up at its end; and
     that what comes back as `ahead` is followed by `reach_disk` before anybody takes it for enqueued.
     """
-    said = {"fresh": fresh, "poke": poke, "alone": alone}
+    said = dict(zip(_SAID, (fresh, poke, alone), strict=True))
     if len(jobs) == 1:
         return _enqueue_one(jobs[0], said)
     params: dict[str, object] = {**said}
@@ -70,16 +76,59 @@ def reach_disk(ids: Sequence[UUID]) -> Statement[bool]:
     return Statement("select wakeful.reach_disk_1(%(ids)s::uuid[])", {"ids": list(ids)}, first_value)
 
 
+class Alike:
+    """Enqueues one of many jobs that are alike: what they have in common is written once.
+
+    As `enqueue` of one job that is fresh and alone, whose workers are poked; but before a driver has it, most of the
+    time that this takes is gone.
+    """
+
+    __slots__ = ("_texts",)
+
+    def __init__(self, texts: Sequence[bytes | None]) -> None:
+        self._texts = texts
+
+    @classmethod
+    def of(cls, job: NewJob) -> Alike | None:
+        """Of those that differ from this one in id, payload and origin only; None where a cursor has to write them."""
+        texts = written((*job, *(True for _ in _SAID)))
+        return None if texts is None else cls(texts)
+
+    def carrying(self, metadata: str) -> Alike:
+        """The same, with this metadata."""
+        texts = [*self._texts]
+        texts[_METADATA] = metadata.encode()
+        return Alike(texts)
+
+    def enqueue(
+        self, id: UUID, payload: str, correlation_id: UUID | None, parent_id: UUID | None
+    ) -> Statement[list[JobId | None]]:
+        """One of them. The payload is JSON, in which no zero byte can stand."""
+        texts = [*self._texts]
+        texts[_ID] = _hex(id)
+        texts[_PAYLOAD] = payload.encode()
+        texts[_CORRELATION_ID] = None if correlation_id is None else _hex(correlation_id)
+        texts[_PARENT_ID] = None if parent_id is None else _hex(parent_id)
+        return Statement(_ENQUEUE_ONE, Written(_PARAMETERS, texts), _answer_for(id))
+
+
+def _hex(id: UUID) -> bytes:
+    return b"%032x" % id.int
+
+
 def _enqueue_one(job: NewJob, said: Mapping[str, bool]) -> Statement[list[JobId | None]]:
     params: dict[str, object] = {**dict(zip(_COLUMNS, map(text_of, job), strict=True)), **said}
+    return Statement(_ENQUEUE_ONE, params, _answer_for(job.id))
 
+
+def _answer_for(asked: UUID) -> Callable[[Sequence[Row]], list[JobId | None]]:
     def decode(rows: Sequence[Row]) -> list[JobId | None]:
         if rows[0][0] is None:
-            return [JobId(job.id, "inserted")]
+            return [JobId(asked, "inserted")]
         id, action = json.loads(rows[0][0])
         return [JobId(UUID(id), action) if id else None]
 
-    return Statement(_ENQUEUE_ONE, params, decode)
+    return decode
 
 
 def _transposed(jobs: Sequence[NewJob]) -> Iterable[tuple[object, ...]]:
