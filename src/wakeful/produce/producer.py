@@ -86,10 +86,10 @@ class Producer:
         """Enqueue one job; None where enqueuing of its task is off. Returns when it is committed."""
         if self._is_off(template.task):
             return None
-        if self._senders:
-            with sent(self._senders, template, 1) as carrying:
-                return await self._aenqueue(carrying, payload)
-        return await self._aenqueue(template, payload)
+        if not self._senders:
+            return await self._aenqueue(template, payload)
+        with sent(self._senders, template, 1) as carrying:
+            return await self._aenqueue(carrying, payload)
 
     async def _aenqueue(self, template: Template, payload: str) -> JobId | None:
         if template.shares:

@@ -70,7 +70,10 @@ class Template:
 
         None where there is no short way to it.
         """
-        return None if self._alike is None else self._alike.enqueue(id, payload, *self._origin())
+        if self._alike is None:
+            return None
+        correlation_id, parent_id = self._origin()
+        return self._alike.enqueue(id, payload, correlation_id, parent_id)
 
     def _origin(self) -> tuple[UUID | None, UUID | None]:
         correlation_id, parent_id = self._correlation_id, self._parent_id

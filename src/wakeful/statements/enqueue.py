@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import repeat
 from typing import Final
 from uuid import UUID
@@ -105,30 +106,23 @@ class Alike:
     ) -> Statement[list[JobId | None]]:
         """One of them. The payload is JSON, in which no zero byte can stand."""
         texts = [*self._texts]
-        texts[_ID] = _hex(id)
+        texts[_ID] = b"%032x" % id.int
         texts[_PAYLOAD] = payload.encode()
-        texts[_CORRELATION_ID] = None if correlation_id is None else _hex(correlation_id)
-        texts[_PARENT_ID] = None if parent_id is None else _hex(parent_id)
-        return Statement(_ENQUEUE_ONE, Written(_PARAMETERS, texts), _answer_for(id))
-
-
-def _hex(id: UUID) -> bytes:
-    return b"%032x" % id.int
+        texts[_CORRELATION_ID] = None if correlation_id is None else correlation_id.hex.encode()
+        texts[_PARENT_ID] = None if parent_id is None else parent_id.hex.encode()
+        return Statement(_ENQUEUE_ONE, Written(_PARAMETERS, texts), partial(_done, id))
 
 
 def _enqueue_one(job: NewJob, said: Mapping[str, bool]) -> Statement[list[JobId | None]]:
     params: dict[str, object] = {**dict(zip(_COLUMNS, map(text_of, job), strict=True)), **said}
-    return Statement(_ENQUEUE_ONE, params, _answer_for(job.id))
+    return Statement(_ENQUEUE_ONE, params, partial(_done, job.id))
 
 
-def _answer_for(asked: UUID) -> Callable[[Sequence[Row]], list[JobId | None]]:
-    def decode(rows: Sequence[Row]) -> list[JobId | None]:
-        if rows[0][0] is None:
-            return [JobId(asked, "inserted")]
-        id, action = json.loads(rows[0][0])
-        return [JobId(UUID(id), action) if id else None]
-
-    return decode
+def _done(asked: UUID, rows: Sequence[Row]) -> list[JobId | None]:
+    if rows[0][0] is None:
+        return [JobId(asked, "inserted")]
+    id, action = json.loads(rows[0][0])
+    return [JobId(UUID(id), action) if id else None]
 
 
 def _transposed(jobs: Sequence[NewJob]) -> Iterable[tuple[object, ...]]:

@@ -40,8 +40,8 @@ class _Sequence:
         # Re-entrant: a signal handler or finaliser may ask for an id while its own thread is making one.
         self.lock = RLock()
 
-    def next(self) -> tuple[int, int]:
-        """A moment of its own and a random word."""
+    def next(self) -> UUID:
+        """The id of a moment of its own, with a random word."""
         with self.lock:
             moment = (time_ns() << 12) // 1_000_000
             if moment <= self.last:
@@ -49,7 +49,7 @@ class _Sequence:
             self.last = moment
             if not self.words:
                 self.words.extend(_random_words(_POOL))
-            return moment, self.words.pop()
+            return _build(moment, self.words.pop())
 
     def reserve(self, count: int) -> int:
         """The first of `count` moments that nobody else is given."""
@@ -85,7 +85,7 @@ os.register_at_fork(after_in_child=_restart)
 
 def new_id() -> UUID:
     """An id greater than every id this process has made so far."""
-    return _build(*_sequence.next())
+    return _sequence.next()
 
 
 def new_ids(count: int) -> list[UUID]:
